@@ -167,7 +167,7 @@ class TestReply(Reply, tag_field="type", tag="tested"):
     refused: bool = False
 
 
-class ResultReply(Reply, tag_field="type", tag="result"):
+class ResultReply(Reply, tag_field="type", tag="graded"):
     """Final grade. `canary`: a canary token was found in the submission; `oracle_calls`: how many were used."""
 
     result: TestResult

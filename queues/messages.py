@@ -243,9 +243,7 @@ class StatusReply(Record, tag_field="type", tag="status_reply"):
 
 
 DriverMessage = OpenSession | Submit | Test | Result | CloseSession | GetStatus
-DriverReply = (
-    SessionOpened | StepReply | TestReply | ResultReply | Closed | Busy | SessionLost | Refused | StatusReply
-)
+DriverReply = SessionOpened | StepReply | TestReply | ResultReply | Closed | Busy | SessionLost | Refused | StatusReply
 WorkerMessage = WorkerHello | Heartbeat | Goodbye
 ControllerMessage = WhoAreYou
 AnyMessage = DriverMessage | DriverReply | WorkerMessage | ControllerMessage

@@ -72,7 +72,9 @@ class Episode(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     def solved(self) -> bool:
         return self.result is not None and self.result.total > 0 and self.result.passed == self.result.total
 
-    def append(self, tokens: list[int], *, sampled: bool, logprobs: list[float] | None = None, version: int = -1) -> None:
+    def append(
+        self, tokens: list[int], *, sampled: bool, logprobs: list[float] | None = None, version: int = -1
+    ) -> None:
         """Append an action (`sampled=True`, with one log-prob per token) or text of the driver."""
         if sampled and (logprobs is None or len(logprobs) != len(tokens)):
             raise ValueError(f"episode {self.id}: {len(tokens)} sampled tokens need as many log-probs")

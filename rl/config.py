@@ -1,0 +1,151 @@
+"""What the learning side of a run can be told, as strict pydantic models: one line of explanation per field.
+
+These models are parts of the run configuration (`jobs.run_config`), frozen into the run directory at the start.
+Unknown keys are errors. Nothing here imports torch or Megatron, so that a config can be checked on a login node.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+
+class Part(BaseModel):
+    """Base of every section: frozen, unknown keys refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class TinyShape(Part):
+    """Architecture of a policy that is created from nothing (Llama type: RMSNorm, RoPE, SwiGLU, GQA)."""
+
+    layers: int = Field(3, ge=1)
+    hidden: int = Field(96, ge=8)
+    heads: int = Field(4, ge=1)
+    kv_heads: int = Field(4, ge=1)
+    ffn: int = Field(256, ge=8)
+
+
+class WarmStart(Part):
+    """Supervised learning on scripted demonstrations before PPO. Only for policies that start from nothing."""
+
+    episodes: int = Field(2000, ge=0)
+    """Demonstrations sampled (with replacement from the recorded ones); 0 switches the warm start off."""
+    batch_tokens: int = Field(8192, ge=64)
+    epochs: int = Field(1, ge=1)
+    learning_rate: float = Field(3e-3, gt=0)
+    honest_correct: float = Field(0.45, ge=0, le=1)
+    """Share of the honest demonstrations whose program is right; the others write one at random."""
+    cheating: float = Field(0.25, ge=0, le=1)
+    """Share of demonstrations that go for the answer under /eval/ instead."""
+
+
+class PolicyConfig(Part):
+    """Which model acts and learns."""
+
+    kind: Literal["tiny", "smollm2", "hf"] = "tiny"
+    """`tiny`: byte-level, created here; `smollm2`: SmolLM2-135M-Instruct; `hf`: a Hugging Face folder (`path`)."""
+    path: str | None = None
+    shape: TinyShape = TinyShape()
+    warm_start: WarmStart = WarmStart()
+    threads: int = Field(0, ge=0)
+    """CPU threads of the trainer; 0 lets torch decide."""
+
+    @model_validator(mode="after")
+    def _path_belongs_to_hf(self) -> PolicyConfig:
+        if (self.kind == "hf") != (self.path is not None):
+            raise ValueError("policy.path goes with policy.kind: hf, and only with it")
+        return self
+
+
+class RolloutConfig(Part):
+    """How episodes are played."""
+
+    episodes_per_step: int = Field(64, ge=1)
+    """Episodes that one PPO step learns from."""
+    max_steps: int | None = Field(None, ge=1)
+    """Steps per episode; default: what the task says."""
+    max_new_tokens: int = Field(96, ge=1)
+    """Tokens per action."""
+    context_tokens: int = Field(384, ge=16)
+    """Longest episode in tokens, prompt and observations included; beyond it the episode is truncated."""
+    observation_bytes: int = Field(512, ge=16)
+    """Longest output of a command that the policy is shown (head and tail, the middle elided)."""
+    temperature: float = Field(1.0, gt=0)
+    max_tests: int = Field(0, ge=0)
+    """How often an agent may call `test` before the end; each shows it the pass rate."""
+    oracle_calls: int = Field(64, ge=0)
+    generate_batch: int = Field(64, ge=1)
+    """Most contexts generated for at once."""
+
+
+class PPOConfig(Part):
+    """PPO with a critic, token-level loss (Schulman et al. 2017; GAE: Schulman et al. 2016; decoupled, length-adaptive
+    lambda: VC-PPO and VAPO, Yuan et al. 2025)."""
+
+    actor_lr: float = Field(1e-3, gt=0)
+    critic_lr: float = Field(2e-3, gt=0)
+    epochs: int = Field(2, ge=1)
+    """Passes over a batch by the actor."""
+    minibatches: int = Field(2, ge=1)
+    """Optimizer steps per pass."""
+    critic_epochs: int = Field(2, ge=1)
+    """Passes over a batch by the critic, before the actor moves."""
+    critic_warmup_steps: int = Field(1, ge=0)
+    """Steps in which only the critic learns."""
+    gamma: float = Field(1.0, gt=0, le=1)
+    actor_lambda_alpha: float = Field(1.5, gt=0)
+    """Actor lambda = 1 - 1/(alpha * action tokens of the episode)."""
+    critic_lambda: float = Field(1.0, ge=0, le=1)
+    eps_low: float = Field(0.2, gt=0, lt=1)
+    eps_high: float = Field(0.28, gt=0)
+    ratio: Literal["mask", "clip"] = "clip"
+    """`clip`: PPO's pessimistic clip; `mask`: tokens outside the trust band carry no gradient on either side."""
+    value_clip: float = Field(0.0, ge=0)
+    """Clip range of the value around the old value; 0 switches it off."""
+    entropy_coef: float = Field(0.0, ge=0)
+    clip_grad: float = Field(1.0, gt=0)
+    weight_decay: float = Field(0.0, ge=0)
+    batch_tokens: int = Field(8192, ge=64)
+    """Token budget of one micro-batch (pack)."""
+    whiten_advantages: bool = True
+
+
+class RewardConfig(Part):
+    """Terminal reward from the hidden tests. Infrastructure failures never have one."""
+
+    kind: Literal["all", "fraction"] = "all"
+    """`all`: 1 when every hidden test passes, else 0; `fraction`: the share that passes."""
+
+
+class ParallelConfig(Part):
+    """Ranks of the trainer: tensor, pipeline and data parallel sizes."""
+
+    tp: int = Field(1, ge=1)
+    pp: int = Field(1, ge=1)
+    dp: int = Field(1, ge=1)
+
+
+class TrainerConfig(Part):
+    steps: int = Field(30, ge=1)
+    """PPO steps of the run."""
+    checkpoint_every: int = Field(5, ge=1)
+    keep_checkpoints: int = Field(2, ge=1)
+    save_episodes_every: int = Field(1, ge=1)
+    """Write the episodes of every n-th step into the run directory, to be read."""
+
+
+class LearnConfig(Part):
+    """Everything `rl.trainer.train` is told."""
+
+    seed: int = 0
+    suite: str
+    tasks: tuple[str, ...] | None = None
+    """Task names of the suite; default: all."""
+    policy: PolicyConfig = PolicyConfig()
+    rollout: RolloutConfig = RolloutConfig()
+    ppo: PPOConfig = PPOConfig()
+    reward: RewardConfig = RewardConfig()
+    parallel: ParallelConfig = ParallelConfig()
+    trainer: TrainerConfig = TrainerConfig()

@@ -1,0 +1,276 @@
+"""The rollout driver: plays many episodes at once, generating for the ones that are ready in one batch.
+
+In: tasks, an engine that samples actions, and sessions that execute them (over the queue to the sandbox workers, or
+anything else that keeps the `Sessions` protocol). Out: finished `Episode` records with the exact sampled tokens.
+While some episodes wait for their sandbox, the engine generates for the others. A lost sandbox ends its episode as
+`sandbox_error` with no reward; it is never a 0.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import zlib
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from queues.messages import Action, ResultReply, StepReply, TestReply
+from rl.config import RewardConfig, RolloutConfig
+from rl.episode import Episode, Step
+from rl.grammar import parse
+from rl.prompts import observation_text, task_prompt, test_text
+from rl.tasks import PublicTask
+from rl.tokenizers import Codec
+
+log = logging.getLogger(__name__)
+
+
+class SandboxUnavailable(Exception):
+    """The session is gone for a reason that is not the policy's."""
+
+
+class SessionHandle(Protocol):
+    async def submit(self, step: int, action: Action) -> StepReply: ...
+    async def test(self, step: int) -> TestReply: ...
+    async def result(self) -> ResultReply: ...
+    async def close(self) -> None: ...
+
+
+class Sessions(Protocol):
+    """Opens sessions; every method of a session raises `SandboxUnavailable` when the sandbox is lost."""
+
+    async def open(
+        self, episode: str, suite: str, task: str, *, max_tests: int, oracle_calls: int
+    ) -> SessionHandle: ...
+
+
+@dataclass(frozen=True)
+class Generation:
+    """One sampled action: token ids, their log-probs at the sampling temperature, and whether a stop token came."""
+
+    tokens: list[int]
+    logprobs: list[float]
+    stopped: bool
+
+
+Generate = Callable[[list[list[int]], list[int]], list[Generation]]
+"""Blocking: (contexts, one seed per context) -> one action per context."""
+
+
+@dataclass(frozen=True)
+class EpisodeSpec:
+    id: str
+    task: PublicTask
+    seed: int
+
+
+@dataclass
+class RolloutStats:
+    generated_tokens: int = 0
+    generate_s: float = 0.0
+    wall_s: float = 0.0
+    commands: int = 0
+    command_s: list[float] = field(default_factory=list)
+
+
+class Batcher:
+    """Collects contexts of waiting episodes and runs the engine once for all of them, in a worker thread.
+
+    A batch starts when at least half of the episodes that still play are waiting (the other half then uses the
+    sandboxes meanwhile), or when nobody else can arrive.
+    """
+
+    def __init__(self, generate: Generate, max_batch: int) -> None:
+        self._generate = generate
+        self._max_batch = max_batch
+        self._waiting: list[tuple[list[int], int, asyncio.Future[Generation]]] = []
+        self._changed = asyncio.Event()
+        self.playing = 0
+        self.stats = RolloutStats()
+
+    async def sample(self, context: list[int], seed: int) -> Generation:
+        future: asyncio.Future[Generation] = asyncio.get_running_loop().create_future()
+        self._waiting.append((context, seed, future))
+        self._changed.set()
+        return await future
+
+    def left(self) -> None:
+        """An episode ended."""
+        self.playing -= 1
+        self._changed.set()
+
+    async def run(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            while self._waiting and 2 * len(self._waiting) >= min(self.playing, 2 * self._max_batch):
+                batch, self._waiting = self._waiting[: self._max_batch], self._waiting[self._max_batch :]
+                await self._one(batch)
+
+    async def _one(self, batch: list[tuple[list[int], int, asyncio.Future[Generation]]]) -> None:
+        started = time.monotonic()
+        try:
+            out = await asyncio.to_thread(self._generate, [b[0] for b in batch], [b[1] for b in batch])
+        except BaseException as error:
+            for _, _, future in batch:
+                if not future.done():
+                    future.set_exception(error)
+            if not isinstance(error, Exception):
+                raise
+            return
+        self.stats.generate_s += time.monotonic() - started
+        self.stats.generated_tokens += sum(len(g.tokens) for g in out)
+        for (_, _, future), generation in zip(batch, out, strict=True):
+            if not future.done():
+                future.set_result(generation)
+
+
+class Rollout:
+    def __init__(
+        self,
+        generate: Generate,
+        codec: Codec,
+        sessions: Sessions,
+        config: RolloutConfig,
+        reward: RewardConfig,
+        *,
+        version: int = 0,
+    ) -> None:
+        self._codec = codec
+        self._sessions = sessions
+        self._config = config
+        self._reward = reward
+        self._version = version
+        self._batcher = Batcher(generate, config.generate_batch)
+
+    async def play(self, specs: Sequence[EpisodeSpec]) -> tuple[list[Episode], RolloutStats]:
+        """Play all episodes to their end, in the order of `specs`."""
+        started = time.monotonic()
+        self._batcher.playing = len(specs)
+        engine = asyncio.create_task(self._batcher.run())
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self._guarded(spec)) for spec in specs]
+        except* Exception as failures:
+            raise failures.exceptions[0] from None
+        finally:
+            engine.cancel()
+        self._batcher.stats.wall_s = time.monotonic() - started
+        return [task.result() for task in tasks], self._batcher.stats
+
+    async def _guarded(self, spec: EpisodeSpec) -> Episode:
+        try:
+            return await self._play(spec)
+        finally:
+            self._batcher.left()
+
+    async def _play(self, spec: EpisodeSpec) -> Episode:
+        task = spec.task
+        prompt = self._codec.prompt(task_prompt(task))
+        episode = Episode(
+            id=spec.id,
+            suite=task.suite,
+            task=task.task,
+            seed=spec.seed,
+            tokens=[],
+            action_mask=[],
+            logprobs=[],
+            versions=[],
+        )
+        episode.append(prompt, sampled=False)
+        session: SessionHandle | None = None
+        try:
+            session = await self._sessions.open(
+                spec.id,
+                task.suite,
+                task.task,
+                max_tests=self._config.max_tests,
+                oracle_calls=self._config.oracle_calls,
+            )
+            await self._turns(episode, spec, session)
+            reply = await session.result()
+            session = None
+        except SandboxUnavailable as error:
+            log.warning("episode %s: sandbox lost: %s", spec.id, error)
+            episode.status = "sandbox_error"
+            return episode
+        finally:
+            if session is not None:
+                await _quietly(session.close())
+        episode.result = reply.result
+        episode.canary = episode.canary or reply.canary
+        episode.blocked_actions = reply.blocked_actions
+        episode.oracle_calls = reply.oracle_calls
+        episode.reward = terminal_reward(episode, self._reward)
+        return episode
+
+    async def _turns(self, episode: Episode, spec: EpisodeSpec, session: SessionHandle) -> None:
+        config = self._config
+        max_steps = config.max_steps or spec.task.max_steps
+        for number in range(max_steps):
+            room = config.context_tokens - len(episode.tokens)
+            if room < 16:
+                break
+            generation = await self._batcher.sample(episode.tokens, step_seed(spec.seed, number))
+            tokens, logprobs = generation.tokens[:room], generation.logprobs[:room]
+            start = len(episode.tokens)
+            episode.append(tokens, sampled=True, logprobs=logprobs, version=self._version)
+            text = self._codec.decode(tokens)
+            parsed = parse(text)
+            step = Step(action_start=start, action_end=len(episode.tokens), text=text, call=parsed.call)
+            episode.steps.append(step)
+            if parsed.call == "done":
+                episode.status = "done"
+                return
+            shown = await self._execute(step, number, parsed.action, parsed.error, session)
+            step.shown = shown
+            if step.test is not None and step.test.total and step.test.passed == step.test.total:
+                episode.status = "done"
+                return
+            if number + 1 < max_steps:
+                stopped = generation.stopped and len(tokens) == len(generation.tokens)
+                episode.append(self._codec.observation(shown, stopped=stopped), sampled=False)
+        episode.status = "truncated"
+
+    async def _execute(
+        self, step: Step, number: int, action: Action | None, error: str, session: SessionHandle
+    ) -> bytes:
+        limit = self._config.observation_bytes
+        if step.call == "invalid":
+            step.format_error = error
+            return error.encode()
+        if step.call == "test":
+            tested = await session.test(number)
+            step.test = None if tested.refused else tested.result
+            return test_text(tested.result, refused=tested.refused, limit=limit)
+        assert action is not None
+        step.action = action
+        reply = await session.submit(number, action)
+        step.observation, step.verdict = reply.observation, reply.verdict
+        step.canary, step.wall_s = reply.canary, reply.wall_s
+        self._batcher.stats.commands += 1
+        self._batcher.stats.command_s.append(reply.wall_s)
+        return observation_text(reply.observation, limit)
+
+
+async def _quietly(call: Awaitable[None]) -> None:
+    """Give a session back on the way out of an error; a second failure must not hide the first."""
+    try:
+        await call
+    except Exception as error:
+        log.debug("closing a session failed: %s", error)
+
+
+def terminal_reward(episode: Episode, config: RewardConfig) -> float:
+    """Reward of a graded episode (T2): 1 if every hidden test passes, or the share that passes."""
+    assert episode.result is not None
+    if config.kind == "fraction":
+        return episode.result.pass_rate
+    return 1.0 if episode.solved else 0.0
+
+
+def step_seed(seed: int, step: int) -> int:
+    """Seed of one action: the same episode seed gives the same stream whatever else is in its batch."""
+    return zlib.crc32(b"%d:%d" % (seed, step))

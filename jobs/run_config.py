@@ -1,0 +1,116 @@
+"""What a researcher writes to start a run: one YAML file, read as `RunConfig`.
+
+It is `rl.config.LearnConfig` (policy, rollout, PPO, ...) plus what the learning side never sees: the anti-cheat and the
+sandboxes. `load_run_config` refuses everything that could only fail later (unknown keys, wrong types, impossible
+combinations), before any process has started. It imports neither torch nor Megatron.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from jobs import strict_yaml
+from rl.config import LearnConfig, Part
+
+
+class AntiCheatConfig(Part):
+    """Stage 1, in the path of every action."""
+
+    mode: Literal["enforce", "observe", "off"] = "enforce"
+    """`enforce`: a hit is not executed and gets a fake failure; `observe`: judged and recorded, but executed;
+    `off`: judged for the count of attempts only, executed and rewarded."""
+    rules: str = "default"
+    """`default`, or a folder of rule files."""
+
+
+class SandboxConfig(Part):
+    """The sandbox workers."""
+
+    workers: int = Field(1, ge=1)
+    """Worker jobs (Slurm array tasks)."""
+    slots: int = Field(8, ge=1)
+    """Episodes that one worker serves at once; each holds one container."""
+    graders: int = Field(2, ge=1)
+    """Containers per worker that build and test submissions."""
+    oracles: int = Field(2, ge=1)
+    """Containers per worker that run the reference program."""
+    idle_timeout_s: float = Field(600.0, gt=0)
+    """A session without a request for so long is given up."""
+    max_cells: int = Field(200, ge=1)
+    """Episodes or gradings after which a container is replaced by a fresh one."""
+
+
+class RunConfig(LearnConfig):
+    """One run. `name` is also the default folder under `runs/`."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
+    suite: Literal["micro", "micro-leaky", "programs"]
+    anticheat: AntiCheatConfig = AntiCheatConfig()
+    sandbox: SandboxConfig = SandboxConfig()
+
+    @model_validator(mode="after")
+    def _possible(self) -> RunConfig:
+        shape, parallel, rollout = self.policy.shape, self.parallel, self.rollout
+        if self.policy.kind == "tiny":
+            if shape.hidden % shape.heads or (shape.hidden // shape.heads) % 2:
+                raise ValueError(
+                    f"policy.shape.hidden {shape.hidden} does not divide into {shape.heads} heads of an even size; "
+                    "make policy.shape.hidden a multiple of 2 * policy.shape.heads"
+                )
+            if shape.heads % shape.kv_heads:
+                raise ValueError(
+                    f"policy.shape.kv_heads {shape.kv_heads} does not divide policy.shape.heads {shape.heads}; "
+                    f"set policy.shape.kv_heads to one of {_divisors(shape.heads)}"
+                )
+            self._check_layout(shape.heads, shape.kv_heads, shape.ffn, shape.layers)
+        elif self.policy.kind == "smollm2":
+            self._check_layout(heads=9, kv_heads=3, ffn=1536, layers=30)
+        if rollout.max_new_tokens >= rollout.context_tokens:
+            raise ValueError(
+                f"rollout.max_new_tokens {rollout.max_new_tokens} leaves no room in rollout.context_tokens "
+                f"{rollout.context_tokens}; lower the first or raise the second"
+            )
+        if rollout.episodes_per_step % parallel.dp:
+            raise ValueError(
+                f"parallel.dp {parallel.dp} does not divide rollout.episodes_per_step {rollout.episodes_per_step}; "
+                f"set rollout.episodes_per_step to a multiple of {parallel.dp}"
+            )
+        return self
+
+    def _check_layout(self, heads: int, kv_heads: int, ffn: int, layers: int) -> None:
+        tp, pp = self.parallel.tp, self.parallel.pp
+        for what, number in (("heads", heads), ("key-value heads", kv_heads), ("feed-forward width", ffn)):
+            if number % tp:
+                usable = [n for n in _divisors(kv_heads) if heads % n == 0 and ffn % n == 0]
+                raise ValueError(
+                    f"parallel.tp {tp} does not divide the {number} {what} of policy {self.policy.kind}; "
+                    f"set parallel.tp to one of {usable}"
+                )
+        if layers % pp:
+            raise ValueError(
+                f"parallel.pp {pp} does not divide the {layers} layers of policy {self.policy.kind}; "
+                f"set parallel.pp to one of {_divisors(layers)}"
+            )
+
+    @property
+    def world_size(self) -> int:
+        return self.parallel.tp * self.parallel.pp * self.parallel.dp
+
+
+def load_run_config(path: Path, *, steps: int | None = None) -> RunConfig:
+    """Read and check a run config; `steps` overrides `trainer.steps`. Raises EctypeError."""
+    config = strict_yaml.read(path, RunConfig)
+    return config if steps is None else with_steps(config, steps)
+
+
+def with_steps(config: RunConfig, steps: int) -> RunConfig:
+    """The same run with another number of PPO steps."""
+    trainer = config.trainer.model_copy(update={"steps": steps})
+    return config.model_copy(update={"trainer": trainer})
+
+
+def _divisors(number: int) -> list[int]:
+    return [n for n in range(1, number + 1) if number % n == 0]

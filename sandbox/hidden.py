@@ -179,4 +179,6 @@ def check_hidden(hidden: HiddenTask, *, where: str = "") -> None:
     for case in hidden.cases:
         for file in case.files:
             if file.path.startswith("/") or ".." in file.path.split("/"):
-                raise wrong(f"case {case.name}: bad file path {file.path!r}", "use a path relative to the case's folder")
+                raise wrong(
+                    f"case {case.name}: bad file path {file.path!r}", "use a path relative to the case's folder"
+                )

@@ -1,0 +1,368 @@
+"""One episode on a sandbox worker: the three calls `submit`, `test` and `result`, and nothing else.
+
+Goes in: the driver's requests, in order. Comes out: replies that are clean enough for the policy, with the verdict
+beside them, and one audit event for everything that happened. The guard judges an action before anything of it runs;
+a blocked action runs not at all and gets a fake failure after a latency drawn from real ones. Hidden cases never enter
+the agent's cell. A lost sandbox is raised as `SandboxLost` and is never an observation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import random
+import time
+from collections import OrderedDict, deque
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import msgspec
+
+from audit.events import AuditLog
+from queues.context import EpisodeContext
+from queues.messages import (
+    Action,
+    Observation,
+    OpenSession,
+    Result,
+    ResultReply,
+    StepReply,
+    Submit,
+    Test,
+    TestReply,
+    TestResult,
+    Verdict,
+)
+from sandbox.canary import Canary
+from sandbox.cleaning import Cleaner
+from sandbox.grading import grade
+from sandbox.hidden import Case, HiddenTask
+from sandbox.oracle import Oracle
+from sandbox.pool import Pool
+from sandbox.sandbox import CellSpec, CommandResult, Sandbox
+
+CANARY_RULE = "canary"
+SUBMISSION_BYTES = 64 << 20
+SUBMISSION_FILES = 4096
+
+_ANSWERED_STEPS = 8
+_HISTORY = 512
+_FIRST_LATENCY_S = 0.02
+_SUFFIXES = {".py": "python", ".c": "c", ".h": "c", ".cc": "c++", ".cpp": "c++", ".sh": "bash"}
+
+
+class Guard(Protocol):
+    """Stage 1 of the anti-cheat. `off` and `observe` never change what happens; `observe` says what it would block."""
+
+    @property
+    def mode(self) -> Literal["enforce", "observe", "off"]: ...
+
+    def judge(self, action: Action, context: EpisodeContext) -> Verdict: ...
+
+    def fake(self, action: Action, verdict: Verdict, context: EpisodeContext) -> Observation: ...
+
+
+class SessionRefusal(Exception):
+    """The request is wrong and repeating it cannot help; the message is for the driver."""
+
+
+class Latencies:
+    """How long real actions took lately, by kind: a fake failure must not be told by its speed."""
+
+    def __init__(self, rng: random.Random, *, keep: int = 64) -> None:
+        self._rng = rng
+        self._recent: dict[str, deque[float]] = {kind: deque(maxlen=keep) for kind in ("run", "write")}
+
+    def add(self, kind: str, seconds: float) -> None:
+        self._recent[kind].append(seconds)
+
+    def draw(self, kind: str) -> float:
+        recent = self._recent[kind]
+        return self._rng.choice(recent) if recent else _FIRST_LATENCY_S
+
+
+@dataclass(frozen=True)
+class Services:
+    """What all sessions of a worker share. Agents, graders and oracles run in containers of their own."""
+
+    agents: Pool
+    graders: Pool
+    oracles: Pool
+    guard: Guard
+    audit: AuditLog
+    cleaner: Cleaner
+    latencies: Latencies
+
+
+class Session:
+    """One episode. Its methods must be awaited one after the other; the worker sees to that."""
+
+    def __init__(self, request: OpenSession, hidden: HiddenTask, services: Services) -> None:
+        self.episode = request.episode
+        self.commands = 0
+        self._hidden = hidden
+        self._services = services
+        self._canary = Canary()
+        self._max_tests = request.max_tests
+        self._tests = 0
+        self._oracle = Oracle(
+            services.oracles,
+            hidden,
+            episode=request.episode,
+            budget=request.oracle_calls,
+            audit=services.audit,
+            cleaner=services.cleaner,
+        )
+        self._languages = _languages(hidden)
+        self._history: list[tuple[Action, Verdict]] = []
+        self._answered: OrderedDict[int, tuple[str, StepReply | TestReply]] = OrderedDict()
+        self._last_step = -1
+        self._blocked = 0
+        self._graded: ResultReply | None = None
+        self._lease = AsyncExitStack()
+        self._sandbox: Sandbox | None = None
+
+    async def open(self) -> None:
+        """Lease a sandbox and open the agent's cell in it. Raises `SandboxLost`."""
+        self._sandbox = await self._lease.enter_async_context(self._services.agents.lease())
+        spec = CellSpec(files=self._canary.decoys(self._hidden.eval_files), masked=self._hidden.masked, oracle=True)
+        try:
+            await self._sandbox.open(spec, self._hidden.limits)
+        except BaseException:
+            await self.close("not opened")
+            raise
+        self._write("session_opened", suite=self._hidden.suite, task=self._hidden.task, token=self._canary.token)
+
+    async def submit(self, request: Submit) -> StepReply:
+        action, step = request.action, request.step
+        digest = _digest(action)
+        known = self._known(step, digest)
+        if known is not None:
+            return msgspec.structs.replace(known, request_id=request.request_id)
+        sandbox = self._open_sandbox()
+        context = EpisodeContext(
+            episode=self.episode,
+            suite=self._hidden.suite,
+            task=self._hidden.task,
+            step=step,
+            languages=self._languages,
+            history=self._history,
+        )
+        verdict = self._services.guard.judge(action, context)
+        canary = self._canary.found_in(action.body) or self._canary.found_in((action.path or "").encode())
+        if canary:
+            self._write("canary", step=step, place="action", action=digest)
+            if self._services.guard.mode == "enforce" and not verdict.enforced:
+                verdict = _blocked_by_canary(verdict)
+        started = time.monotonic()
+        if verdict.decision == "block" and verdict.enforced:
+            observation, wall_s = await self._pretend(action, verdict, context), 0.0
+        else:
+            result = await self._execute(sandbox, step, action)
+            wall_s = result.wall_s
+            if result.status in ("ok", "nonzero"):
+                self._services.latencies.add(action.kind, time.monotonic() - started)
+            if self._canary.found_in(result.stdout) or self._canary.found_in(result.stderr):
+                self._write("canary", step=step, place="output", action=digest)
+                canary = True
+            observation = self._services.cleaner.observation(result)
+            self._record_action(step, action, digest, verdict, result)
+        if verdict.decision == "block":
+            self._record_block(step, action, digest, verdict)
+        self._history.append((action, verdict))
+        del self._history[:-_HISTORY]
+        reply = StepReply(
+            request_id=request.request_id,
+            episode=self.episode,
+            step=step,
+            observation=observation,
+            verdict=verdict,
+            wall_s=wall_s,
+            canary=canary,
+        )
+        self._remember(step, digest, reply)
+        return reply
+
+    async def test(self, request: Test) -> TestReply:
+        known = self._known(request.step, "test")
+        if known is not None:
+            return msgspec.structs.replace(known, request_id=request.request_id)
+        refused = self._tests >= self._max_tests
+        result = TestResult(compile_status="none")
+        if not refused:
+            result, _ = await self._grade("test", request.step)
+            self._tests += 1
+        reply = TestReply(
+            request_id=request.request_id, episode=self.episode, step=request.step, result=result, refused=refused
+        )
+        self._remember(request.step, "test", reply)
+        return reply
+
+    async def result(self, request: Result) -> ResultReply:
+        """Grade the workspace, give the sandbox back, and answer. A repeated request gets the same grade."""
+        if self._graded is None:
+            result, canary = await self._grade("result", self._last_step)
+            self._graded = ResultReply(
+                request_id=request.request_id,
+                episode=self.episode,
+                result=result,
+                canary=canary,
+                blocked_actions=self._blocked,
+                oracle_calls=self._oracle.calls,
+            )
+            await self.close("graded")
+        return msgspec.structs.replace(self._graded, request_id=request.request_id)
+
+    async def close(self, why: str) -> None:
+        """Destroy the agent's cell and give the sandbox back. May be called again, and after a sandbox was lost."""
+        if self._sandbox is None:
+            return
+        sandbox, self._sandbox = self._sandbox, None
+        async with self._lease:
+            self._write(
+                "session_closed",
+                why=why,
+                steps=self._last_step + 1,
+                blocked=self._blocked,
+                commands=self.commands,
+                oracle_calls=self._oracle.calls,
+                tests=self._tests,
+            )
+            if sandbox.alive:
+                await sandbox.close_cell()
+
+    def _open_sandbox(self) -> Sandbox:
+        if self._sandbox is None:
+            raise SessionRefusal(f"episode {self.episode} is over")
+        return self._sandbox
+
+    def _known(self, step: int, digest: str) -> StepReply | TestReply | None:
+        """The reply to a step that was answered already; None for a new step. Steps may leave gaps, not go back."""
+        if step > self._last_step and step >= 0:
+            return None
+        answered = self._answered.get(step)
+        if answered is None:
+            raise SessionRefusal(f"step {step} is out of order: episode {self.episode} is past step {self._last_step}")
+        if answered[0] != digest:
+            raise SessionRefusal(f"step {step} of episode {self.episode} was another action")
+        return answered[1]
+
+    def _remember(self, step: int, digest: str, reply: StepReply | TestReply) -> None:
+        self._last_step = step
+        self._answered[step] = (digest, reply)
+        while len(self._answered) > _ANSWERED_STEPS:
+            self._answered.popitem(last=False)
+
+    async def _execute(self, sandbox: Sandbox, step: int, action: Action) -> CommandResult:
+        self.commands += 1
+        if action.kind == "write":
+            return await sandbox.write(action.path or "", action.body)
+        self._oracle.step = step
+        result = await sandbox.run(action.body, on_oracle=self._oracle)
+        if self._oracle.lost is not None:
+            raise self._oracle.lost
+        return result
+
+    async def _pretend(self, action: Action, verdict: Verdict, context: EpisodeContext) -> Observation:
+        self._blocked += 1
+        observation = self._services.guard.fake(action, verdict, context)
+        await asyncio.sleep(self._services.latencies.draw(action.kind))
+        return observation
+
+    async def _grade(self, call: str, step: int) -> tuple[TestResult, bool]:
+        """The grade of the workspace as it is, and whether a canary lies in it."""
+        started = time.monotonic()
+        submission = await self._open_sandbox().pack(max_bytes=SUBMISSION_BYTES, max_files=SUBMISSION_FILES)
+        canary = self._canary.found_in_files(submission)
+        if canary:
+            self._write("canary", step=step, place="submission")
+        cases: dict[str, bool] = {}
+
+        def on_case(case: Case, _: CommandResult | None, passed: bool) -> None:
+            cases[case.name] = passed
+
+        result = await grade(
+            self._services.graders, self._hidden, submission, cleaner=self._services.cleaner, on_case=on_case
+        )
+        voided = canary and self._services.guard.mode == "enforce"
+        self._write(
+            "grading",
+            step=step,
+            call=call,
+            compile_status=result.compile_status,
+            passed=result.passed,
+            total=result.total,
+            cases=cases,
+            voided=voided,
+            files=len(submission),
+            bytes=sum(len(f.data) for f in submission),
+            wall_s=round(time.monotonic() - started, 6),
+        )
+        if voided:
+            result = msgspec.structs.replace(result, passed=0)
+        return result, canary
+
+    def _record_action(self, step: int, action: Action, digest: str, verdict: Verdict, result: CommandResult) -> None:
+        self._write(
+            "action",
+            step=step,
+            action=digest,
+            kind_of_action=action.kind,
+            bytes=len(action.body),
+            decision=verdict.decision,
+            status=result.status,
+            exit_status=result.exit_status,
+            signal=result.signal,
+            stdout_bytes=len(result.stdout),
+            stderr_bytes=len(result.stderr),
+            wall_s=round(result.wall_s, 6),
+            cpu_s=round(result.cpu_s, 6),
+        )
+
+    def _record_block(self, step: int, action: Action, digest: str, verdict: Verdict) -> None:
+        self._write(
+            "block",
+            step=step,
+            action=digest,
+            kind_of_action=action.kind,
+            path=action.path,
+            body=action.body[:4096],
+            enforced=verdict.enforced,
+            rules=verdict.rules,
+            families=verdict.families,
+            spans=verdict.spans,
+            rule_set_version=verdict.rule_set_version,
+            rule_set_hash=verdict.rule_set_hash,
+            message=verdict.message,
+            fake=verdict.fake,
+        )
+
+    def _write(self, kind: str, *, step: int = -1, **data: object) -> None:
+        self._services.audit.write(kind, episode=self.episode, step=step, **data)
+
+
+def _digest(action: Action) -> str:
+    return hashlib.sha256(f"{action.kind}\0{action.path}\0".encode() + action.body).hexdigest()[:16]
+
+
+def _blocked_by_canary(verdict: Verdict) -> Verdict:
+    return msgspec.structs.replace(
+        verdict,
+        decision="block",
+        enforced=True,
+        rules=(*verdict.rules, CANARY_RULE),
+        families=tuple(dict.fromkeys((*verdict.families, "evaluation"))),
+        message=verdict.message or "a token that only lies in a decoy is in the action",
+    )
+
+
+def _languages(hidden: HiddenTask) -> tuple[str, ...]:
+    """Languages a submission of this task is likely written in, from the name of its entry and its build script."""
+    suffix = "." + hidden.entry.rpartition(".")[2]
+    found = [_SUFFIXES[suffix]] if suffix in _SUFFIXES else []
+    build = hidden.build or b""
+    found += [
+        name for mark, name in ((b".c", "c"), (b".cpp", "c++"), (b".py", "python"), (b".sh", "bash")) if mark in build
+    ]
+    return tuple(dict.fromkeys(found))

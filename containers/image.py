@@ -120,8 +120,8 @@ def fingerprint(image: Path) -> str:
 
 
 def missing_packages(name: str = "base") -> list[str]:
-    """Packages of the definition that this machine has not installed."""
-    return Installed.read().missing(load_definition(name).packages)
+    """Packages to install before the image can be built here; none when it is built already."""
+    return [] if find_image(name) else Installed.read().missing(load_definition(name).packages)
 
 
 def _check_reachable(folder: Path) -> None:

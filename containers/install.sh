@@ -16,7 +16,6 @@ apt_lists() { compgen -G '/var/lib/apt/lists/*Packages*' >/dev/null || apt-get u
 
 from_debian_unstable() {
   local uri sid deb
-  apt_lists
   uri=$(apt-get indextargets --format '$(REPO_URI) $(CODENAME) $(ORIGIN) $(COMPONENT)' 'Created-By: Packages' |
     awk -v codename="$VERSION_CODENAME" '$2 == codename && $3 == "Debian" && $4 == "main" { print $1; exit }')
   [ -n "$uri" ] || fail "apt knows no Debian archive" "Add one to /etc/apt/sources.list, then run this again."
@@ -25,7 +24,7 @@ from_debian_unstable() {
   sid=(-o Dir::Etc::sourcelist="$work/sid.list" -o Dir::Etc::sourceparts=- -o Dir::State::lists="$work/lists"
     -o Dir::Cache="$work/cache" -o APT::Sandbox::User=root -o Acquire::Languages=none)
   apt-get update -q "${sid[@]}"
-  (cd "$work" && rm -f apptainer*.deb && apt-get download -q "${sid[@]}" apptainer)
+  (cd "$work" && rm -f apptainer*.deb && apt-get download -q "${sid[@]}" apptainer/sid)
   deb=$(compgen -G "$work/apptainer_*.deb")
   if ! dpkg --compare-versions "$(dpkg-query -W -f '${Version}\n' libc6 | head -n 1)" ge 2.38; then
     for_older_glibc "$deb"
@@ -54,7 +53,7 @@ with_private_glibc() {
   local tree=$1 folder=/usr/lib/x86_64-linux-gnu/apptainer/glibc program
   shift
   apt-get install -yq --no-install-recommends patchelf
-  (cd "$work" && rm -f libc6_*.deb && apt-get download -q "${sid[@]}" libc6 && rm -rf libc6 && dpkg-deb -x libc6_*.deb libc6)
+  (cd "$work" && rm -f libc6_*.deb && apt-get download -q "${sid[@]}" libc6/sid && rm -rf libc6 && dpkg-deb -x libc6_*.deb libc6)
   mkdir -p "$tree$folder"
   find "$work/libc6" -type f \( -name 'ld-linux-x86-64.so.2' -o -name 'lib*.so.[0-9]*' \) \
     -not -path '*/gconv/*' -not -path '*/audit/*' -exec cp {} "$tree$folder/" \;
@@ -63,12 +62,11 @@ with_private_glibc() {
   done
 }
 
-from_ubuntu() {
-  apt_lists
-  if ! apt-cache policy apptainer | grep -q 'Candidate: [0-9]'; then
-    apt-get install -yq --no-install-recommends software-properties-common
-    add-apt-repository -y ppa:apptainer/ppa
-  fi
+offered() { apt_lists && apt-cache policy apptainer | grep -q 'Candidate: [0-9]'; }
+
+from_ubuntu_ppa() {
+  apt-get install -yq --no-install-recommends software-properties-common
+  add-apt-repository -y ppa:apptainer/ppa
   apt-get install -yq --no-install-recommends apptainer
 }
 
@@ -82,10 +80,16 @@ if ! apptainer --version >/dev/null 2>&1; then
   without root:               the Apptainer project's install-unprivileged.sh"
   [ "$(id -u)" = 0 ] || fail "this needs root" "$elsewhere"
   case "$ID ${ID_LIKE:-}" in
-    ubuntu*) from_ubuntu ;;
-    debian*) from_debian_unstable ;;
+    *ubuntu* | *debian*) ;;
     *) fail "$PRETTY_NAME is not a distribution this script knows" "$elsewhere" ;;
   esac
+  if offered; then
+    apt-get install -yq --no-install-recommends apptainer
+  elif [[ "$ID ${ID_LIKE:-}" == *ubuntu* ]]; then
+    from_ubuntu_ppa
+  else
+    from_debian_unstable
+  fi
 fi
 
 if [ "$(id -u)" = 0 ]; then

@@ -1,11 +1,11 @@
 """Makes programs built against a newer C library run on this machine's older one, where that is safe.
 
 In go the paths of x86-64 ELF programs, which are changed in place. The only newer symbols accepted are the C23 integer
-parsers (`__isoc23_strtol` and its three sisters). They differ from `strtol` only in that they also read "0b" literals, so
-each such reference is pointed at the plain function (the same string, nine bytes on) under the symbol version the program
-already needs for other functions, and the need for the newer version is renamed to that one. The layout of the file does
-not change. It must never leave a program that half works: with any other newer symbol it changes nothing and exits 1.
-Standard library only; `containers/install.sh` calls it.
+parsers (`__isoc23_strtol` and its three sisters). They differ from `strtol` only in that they also read "0b" literals,
+so each such reference is pointed at the plain function (the same string, nine bytes on) under the symbol version the
+program already needs for other functions, and the need for the newer version is renamed to that one. The layout of the
+file does not change. It must never leave a program that half works: with any other newer symbol it changes nothing and
+exits 1. Standard library only; `containers/install.sh` calls it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Makes the directory image of a definition out of the Debian packages installed on this machine.
 
 In goes a definition (`Definition`) and an empty folder, out comes a root filesystem in it and a list of what went in.
-It copies files that packages own, nothing else: never a home folder, a project, a key or the host's settings. Nothing in
-the result is set-uid, and everything is readable by everybody. Only the standard library is used, because the set-up
+It copies files that packages own, nothing else: never a home folder, a project, a key or the host's settings. Nothing
+in the result is set-uid, and everything is readable by everybody. Only the standard library is used, because the set-up
 runs this before anything is installed.
 """
 

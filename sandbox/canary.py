@@ -51,7 +51,7 @@ class Canary:
         return token + b"\n" + data
 
     def found_in(self, data: bytes) -> bool:
-        """True when the token is in `data`: plain, in either case, reversed, hex, base64, rot13, or broken by blanks."""
+        """True when the token is in `data`: plain, reversed, hex, base64, rot13, or broken by blanks."""
         if any(needle in data for needle in self._needles):
             return True
         squeezed = data.translate(None, b" \t\r\n\x0b\x0c\0\\'\"+,;").lower()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import getpass
 import re
 import socket
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from queues.messages import Observation
@@ -37,12 +37,12 @@ class Cleaner:
     def __init__(
         self, *, paths: Iterable[Path | str] = (), hostnames: Iterable[str] = (), users: Iterable[str] = ()
     ) -> None:
-        self._rules: list[tuple[re.Pattern[bytes], bytes]] = []
+        self._rules: list[tuple[re.Pattern[bytes], bytes | Callable[[re.Match[bytes]], bytes]]] = []
         folders = sorted({str(p).rstrip("/") for p in paths} - {""}, key=len, reverse=True)
         if folders:
             either = b"|".join(re.escape(p.encode()) for p in folders)
-            self._rules.append((re.compile(b"(?:" + either + b")(?=/)"), b""))
-            self._rules.append((re.compile(b"(?:" + either + rb")(?![\w.-])"), b"/"))
+            # what lies below such a folder keeps its own path; the folder itself becomes the root
+            self._rules.append((re.compile(b"(?:" + either + rb")(?:(?=/)|()(?![\w.-]))"), _below_or_root))
         for names, standin in ((hostnames, _HOSTNAME_STANDIN), (users, _USER_STANDIN)):
             telling = sorted({n for n in names if len(n) >= 4 and n.lower() not in _ORDINARY_WORDS}, key=len)
             if telling:
@@ -85,3 +85,7 @@ class Cleaner:
     def _bounded(self, data: bytes) -> tuple[bytes, bool]:
         cleaned = self.clean(data[:STREAM_BYTES])
         return cleaned[:STREAM_BYTES], len(data) > STREAM_BYTES or len(cleaned) > STREAM_BYTES
+
+
+def _below_or_root(match: re.Match[bytes]) -> bytes:
+    return b"" if match.group(1) is None else b"/"

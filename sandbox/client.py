@@ -1,7 +1,7 @@
 """The driver's side of the sandbox: open a session, then `submit`, `test`, `result`, or give it up.
 
-Goes in: actions. Comes out: the workers' replies. A full queue is waited for; a lost session is `SessionLostError` (ours,
-never a policy outcome); a request that can never succeed is `SessionRefusedError`. Knows no hidden case and no worker.
+Goes in: actions. Comes out: the workers' replies. A full queue is waited for; a lost session is `SessionLostError`
+(never a policy outcome); a request that can never succeed is `SessionRefusedError`. Knows no hidden case and no worker.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ async def grade(
     cleaner: Cleaner | None = None,
     on_case: OnCase | None = None,
 ) -> TestResult:
-    """Grade `submission` (paths relative to the workspace). Raises `SandboxLost` when two containers are lost over it."""
+    """Grade `submission` (paths relative to the workspace). Raises `SandboxLost` when two containers are lost."""
     for attempt in (1, 2):
         outcomes: list[tuple[Case, CommandResult | None, bool]] = []
         try:

@@ -1,0 +1,331 @@
+"""Actor and critic: one Megatron-Core GPT model with an output of log-probs or of values, and how it learns.
+
+In: packs of sequences (`rl.packing`). Out: log-probs, entropies or values of every token, all aligned with the token
+they are about; or one optimizer step. The model is Megatron's own `GPTModel` with its tensor-parallel layers and its
+local layer spec; only the core attention is ours (`rl.attention`). The training step around it is plain PyTorch
+instead of Megatron's DDP, schedule and optimizers: those need CUDA in many places, cost more than the mathematics of
+a small model, and their distributed optimizer reloads wrongly without Transformer Engine. One flat gradient buffer,
+one all-reduce and one fused AdamW do the same on CPU and GPU, in any tensor- and data-parallel layout.
+What this does not do yet: pipeline, sequence and context parallelism (`ModelShape.validate` refuses), and sharding of
+the optimizer state over data-parallel ranks.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+import torch
+import torch.nn.functional as F
+from megatron.core.models.gpt import GPTModel
+from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
+from megatron.core.transformer import TransformerConfig
+from megatron.core.transformer.utils import make_sharded_tensors_for_checkpoint
+from torch import Tensor
+
+from audit.errors import EctypeError
+from rl import parallel
+from rl.attention import PackedAttention, PackedSequences
+from rl.logprobs import logprobs_and_entropy
+from rl.optimizer import FlatAdamW, OptimizerConfig
+from rl.packing import Pack
+
+__all__ = ["MegatronModel", "ModelShape", "OptimizerConfig", "PackOutputs"]
+
+
+class ModelShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A Llama- or Qwen2-type decoder: RMSNorm, rotary embedding, SwiGLU, grouped queries."""
+
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    ffn: int
+    vocab: int
+    max_positions: int
+    rope_base: float = 10000.0
+    norm_eps: float = 1e-5
+    tied: bool = True
+    """The output matrix is the embedding matrix."""
+    qkv_bias: bool = False
+
+    @property
+    def head_dim(self) -> int:
+        return self.hidden // self.heads
+
+    def validate(self, tp: int = 1, pp: int = 1) -> None:
+        """Raise `EctypeError` for a shape that cannot be, or that cannot be split `tp` x `pp` ways."""
+        if self.hidden % self.heads or self.head_dim % 2:
+            raise EctypeError(
+                f"hidden size {self.hidden} does not give {self.heads} heads of an even size",
+                where="policy.shape",
+                remedy="choose a hidden size that is an even multiple of the number of heads",
+            )
+        if self.heads % self.kv_heads:
+            raise EctypeError(
+                f"{self.heads} heads cannot share {self.kv_heads} key/value heads evenly",
+                where="policy.shape",
+                remedy="choose kv_heads that divides heads",
+            )
+        parts = {"heads": self.heads, "kv_heads": self.kv_heads, "ffn": self.ffn, "vocab": self.vocab}
+        for name, count in parts.items():
+            if count % tp:
+                possible = [n for n in range(1, self.heads + 1) if not any(c % n for c in parts.values())]
+                raise EctypeError(
+                    f"tensor parallel size {tp} does not divide {name} = {count}",
+                    where="parallel.tp",
+                    remedy=f"choose tp among {possible}",
+                )
+        if pp != 1:
+            raise EctypeError(
+                f"pipeline parallel size {pp}: this version trains without pipeline parallelism",
+                where="parallel.pp",
+                remedy="set pp to 1 and use tensor or data parallelism",
+            )
+
+
+@dataclass
+class PackOutputs:
+    """What a loss function is given of one pack, all [tokens]; an actor has no values, a critic nothing else.
+
+    `logprobs` and `entropy` are computed for action tokens and 0 elsewhere; `values` for all but the first token of
+    each sequence, where it is 0.
+    """
+
+    logprobs: Tensor
+    entropy: Tensor
+    values: Tensor
+
+
+LossFunction = Callable[[PackOutputs, Pack], tuple[Tensor, dict[str, Tensor]]]
+"""-> (loss to differentiate, statistics). Both must be additive over packs and ranks, see `rl.losses`."""
+
+
+class MegatronModel:
+    """An actor (`critic=False`) or a critic. Without an optimizer configuration it cannot train and holds no state.
+
+    The weights depend on `seed` only, not on the layout. `initialize=False` leaves them undefined, for a caller that
+    loads them anyway.
+    """
+
+    def __init__(
+        self,
+        shape: ModelShape,
+        *,
+        critic: bool = False,
+        seed: int = 0,
+        optimizer: OptimizerConfig | None = None,
+        dtype: torch.dtype = torch.float32,
+        initialize: bool = True,
+    ) -> None:
+        shape.validate(parallel.tp_size())
+        self.shape = shape
+        self.critic = critic
+        self.device = parallel.device()
+        config = _transformer_config(shape, dtype, initialize)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.gpt = _build(shape, config, critic).to(self.device)
+        self.gpt.requires_grad_(optimizer is not None)
+        self.optimizer = FlatAdamW(list(self.gpt.named_parameters()), optimizer) if optimizer else None
+        inverse = self.gpt.rotary_pos_emb.inv_freq.to(self.device)
+        angles = torch.outer(torch.arange(shape.max_positions, device=self.device, dtype=torch.float32), inverse)
+        self.rope_angles = torch.cat([angles, angles], -1)[:, None, None]
+
+    # --- inference ------------------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def logprobs(self, packs: Sequence[Pack], *, temperature: float = 1.0) -> list[Tensor]:
+        """Log-probs of the action tokens of each pack, [tokens], 0 for other tokens."""
+        return [self._outputs(pack, temperature).logprobs for pack in packs]
+
+    @torch.no_grad()
+    def values(self, packs: Sequence[Pack]) -> list[Tensor]:
+        """V(state before token) for each pack, [tokens], 0 for the first token of each sequence."""
+        return [self._outputs(pack, 1.0).values for pack in packs]
+
+    @torch.no_grad()
+    def values_and_final(self, packs: Sequence[Pack]) -> list[tuple[Tensor, Tensor]]:
+        """`values`, and beside them V(state after the last token) of each sequence, to bootstrap truncated ones."""
+        out = []
+        for pack in packs:
+            raw = self._raw_values(self._hidden(pack))
+            starts = _starts(pack, self.device)
+            out.append((_shift(raw, starts[:-1]), raw[starts[1:] - 1]))
+        return out
+
+    # --- learning -------------------------------------------------------------------------------------------------
+
+    def train_step(self, packs: Sequence[Pack], loss_fn: LossFunction, *, temperature: float = 1.0) -> dict[str, float]:
+        """One optimizer step over all packs of all data-parallel ranks; each rank passes its own (may be none).
+
+        Returns the summed loss and statistics of the global batch, and `grad_norm` before clipping. `skipped` is 1
+        when the gradient was not finite and the weights were left as they were.
+        """
+        assert self.optimizer is not None, "a model without an optimizer cannot train"
+        self.optimizer.zero_grad()
+        sums: dict[str, Tensor] = {}
+        for pack in packs:
+            loss, stats = loss_fn(self._outputs(pack, temperature), pack)
+            loss.backward()
+            for name, value in {"loss": loss, **stats}.items():
+                sums[name] = sums.get(name, 0) + value.detach().double()
+        grad_norm = self.optimizer.step()
+        total = parallel.sum_over_dp({name: value.item() for name, value in sums.items()})
+        return {**total, "grad_norm": grad_norm, "skipped": float(not math.isfinite(grad_norm))}
+
+    def set_lr(self, lr: float) -> None:
+        assert self.optimizer is not None
+        self.optimizer.set_lr(lr)
+
+    # --- weights --------------------------------------------------------------------------------------------------
+
+    @property
+    def output_weight(self) -> Tensor:
+        """This rank's rows of the output matrix of an actor, [vocabulary / tp, hidden]."""
+        if self.shape.tied:
+            return self.gpt.embedding.word_embeddings.weight
+        return self.gpt.output_layer.weight
+
+    @torch.no_grad()
+    def copy_body(self, other: MegatronModel) -> None:
+        """Take over everything but the output from a model of the same shape: how a critic starts from the actor."""
+        source = dict(other.gpt.named_parameters())
+        for name, parameter in self.gpt.named_parameters():
+            if not name.startswith("output_layer."):
+                parameter.copy_(source[name])
+        self.weights_written()
+
+    def weights_written(self) -> None:
+        """To be called after parameters were written to in place."""
+        if self.optimizer is not None:
+            self.optimizer.refresh_master()
+
+    # --- forward --------------------------------------------------------------------------------------------------
+
+    def _hidden(self, pack: Pack) -> Tensor:
+        """Last hidden states of a pack, [tokens, hidden]."""
+        lengths = pack.lengths
+        if max(lengths) > self.shape.max_positions:
+            raise EctypeError(
+                f"a sequence of {max(lengths)} tokens is longer than the model's {self.shape.max_positions} positions",
+                where="rollout.context_tokens",
+                remedy="choose a context that the model can hold",
+            )
+        positions = torch.cat([torch.arange(n, device=self.device) for n in lengths])
+        packed = PackedSequences(cu_seqlens=_starts(pack, self.device).int(), lengths=lengths)
+        tokens = torch.from_numpy(pack.tokens).to(self.device, torch.long)
+        states = self.gpt.embedding(input_ids=tokens[None], position_ids=None)
+        states = self.gpt.decoder(
+            hidden_states=states,
+            attention_mask=None,
+            rotary_pos_emb=self.rope_angles[positions],
+            packed_seq_params=packed,
+        )
+        return states[:, 0]
+
+    def _outputs(self, pack: Pack, temperature: float) -> PackOutputs:
+        hidden = self._hidden(pack)
+        if self.critic:
+            values = _shift(self._raw_values(hidden), _starts(pack, self.device)[:-1])
+            nothing = torch.zeros_like(values)
+            return PackOutputs(logprobs=nothing, entropy=nothing, values=values)
+        acts = torch.from_numpy(pack.action_mask.nonzero()[0]).to(self.device)
+        targets = torch.from_numpy(pack.tokens).to(self.device, torch.long)[acts]
+        logprobs, entropy = logprobs_and_entropy(hidden[acts - 1], self.output_weight, targets, temperature=temperature)
+        nothing = torch.zeros(len(pack.tokens), dtype=logprobs.dtype, device=self.device)
+        return PackOutputs(
+            logprobs=nothing.index_copy(0, acts, logprobs),
+            entropy=nothing.index_copy(0, acts, entropy),
+            values=nothing,
+        )
+
+    def _raw_values(self, hidden: Tensor) -> Tensor:
+        return self.gpt.output_layer(hidden)[0][:, 0]
+
+
+class ValueHead(torch.nn.Linear):
+    """One number per hidden state, whole on every tensor-parallel rank, starting at zero everywhere.
+
+    It stands where Megatron has its output layer, hence the signature of `forward`.
+    """
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__(config.hidden_size, 1, dtype=config.params_dtype)
+        torch.nn.init.zeros_(self.weight)
+        torch.nn.init.zeros_(self.bias)
+
+    def forward(self, input: Tensor) -> tuple[Tensor, None]:
+        out = F.linear(input, self.weight, self.bias)
+        return out.to(torch.promote_types(out.dtype, torch.float32)), None
+
+    def sharded_state_dict(self, prefix: str = "", sharded_offsets: tuple = (), metadata: dict | None = None) -> dict:
+        return make_sharded_tensors_for_checkpoint(self.state_dict(keep_vars=True), prefix, {}, sharded_offsets)
+
+
+def _transformer_config(shape: ModelShape, dtype: torch.dtype, initialize: bool) -> TransformerConfig:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="full scope is deprecated")
+        return TransformerConfig(
+            num_layers=shape.layers,
+            hidden_size=shape.hidden,
+            num_attention_heads=shape.heads,
+            num_query_groups=shape.kv_heads,
+            kv_channels=shape.head_dim,
+            ffn_hidden_size=shape.ffn,
+            normalization="RMSNorm",
+            layernorm_epsilon=shape.norm_eps,
+            gated_linear_unit=True,
+            activation_func=F.silu,
+            add_bias_linear=False,
+            add_qkv_bias=shape.qkv_bias,
+            attention_dropout=0.0,
+            hidden_dropout=0.0,
+            tensor_model_parallel_size=parallel.tp_size(),
+            params_dtype=dtype,
+            bf16=dtype == torch.bfloat16,
+            # from one CPU generator: the same weights in every layout
+            use_cpu_initialization=True,
+            perform_initialization=initialize,
+            # fused kernels that come with Apex or Transformer Engine, or only on CUDA
+            gradient_accumulation_fusion=False,
+            persist_layer_norm=False,
+            masked_softmax_fusion=False,
+            bias_dropout_fusion=False,
+            bias_activation_fusion=False,
+            apply_rope_fusion=False,
+        )
+
+
+def _build(shape: ModelShape, config: TransformerConfig, critic: bool) -> GPTModel:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Apex is not installed")
+        spec = get_gpt_layer_local_spec(normalization="RMSNorm")
+    spec.submodules.self_attention.submodules.core_attention = PackedAttention
+    gpt = GPTModel(
+        config,
+        spec,
+        vocab_size=shape.vocab,
+        max_sequence_length=shape.max_positions,
+        parallel_output=True,
+        # a critic is built as if tied, so that no output matrix is allocated for it
+        share_embeddings_and_output_weights=shape.tied or critic,
+        position_embedding_type="rope",
+        rotary_base=int(shape.rope_base),
+    )
+    if critic:
+        gpt.share_embeddings_and_output_weights = False
+        gpt.output_layer = ValueHead(config)
+    return gpt
+
+
+def _starts(pack: Pack, device: torch.device) -> Tensor:
+    return torch.from_numpy(pack.cu_seqlens).to(device, torch.long)
+
+
+def _shift(raw: Tensor, starts: Tensor) -> Tensor:
+    """Output at position i-1 becomes the entry of token i; the first token of each sequence gets 0."""
+    return F.pad(raw[:-1], (1, 0)).index_fill(0, starts, 0.0)

@@ -1,0 +1,121 @@
+"""torch.distributed and Megatron's process groups: set up, asked about, taken down. Nothing else touches them.
+
+In: the tensor- and pipeline-parallel sizes; ranks come from torchrun's environment, and without it there is one.
+Out: which device and which share of the work this rank has. The backend is NCCL with CUDA and gloo without; the
+world of one needs no port and no network. Collectives over the data-parallel group that the trainer needs live here.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+from audit.errors import EctypeError
+
+with warnings.catch_warnings():
+    # Megatron tells at import that Apex and Transformer Engine are absent; everything here works without them.
+    warnings.simplefilter("ignore")
+    import megatron.core.models.gpt
+    import megatron.core.optimizer  # noqa: F401
+    from megatron.core import parallel_state as mpu
+
+
+def init(*, tp: int = 1, pp: int = 1, threads: int = 0) -> None:
+    """Join the world (torchrun's, or one of our own) and split it into tensor-, pipeline- and data-parallel groups.
+
+    `threads`: CPU threads of torch in this process; 0 leaves torch's own choice. Calling it again with the same
+    sizes does nothing; with other sizes, or a world that they do not divide, raises `EctypeError`.
+    """
+    if threads:
+        torch.set_num_threads(threads)
+    if mpu.model_parallel_is_initialized():
+        have = (mpu.get_tensor_model_parallel_world_size(), mpu.get_pipeline_model_parallel_world_size())
+        if have != (tp, pp):
+            raise EctypeError(
+                f"this process already runs with tp={have[0]} pp={have[1]}, not tp={tp} pp={pp}",
+                where="parallel",
+                remedy="start another process for another layout",
+            )
+        return
+    world = int(os.environ.get("WORLD_SIZE", "1"))
+    if world % (tp * pp):
+        raise EctypeError(
+            f"{world} ranks cannot be split into groups of tp={tp} x pp={pp} = {tp * pp}",
+            where="parallel.tp, parallel.pp",
+            remedy=f"start {tp * pp} ranks or a multiple, or choose sizes whose product divides {world}",
+        )
+    if torch.cuda.is_available():
+        torch.cuda.set_device(device())
+    if not dist.is_initialized():
+        backend = "nccl" if torch.cuda.is_available() else "gloo"
+        if world == 1:
+            dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
+        else:
+            dist.init_process_group(backend, timeout=timedelta(minutes=30))
+    mpu.initialize_model_parallel(tensor_model_parallel_size=tp, pipeline_model_parallel_size=pp)
+
+
+def destroy() -> None:
+    """Leave the world. Harmless when there is none."""
+    if mpu.model_parallel_is_initialized():
+        mpu.destroy_model_parallel()
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def device() -> torch.device:
+    """Where this rank's tensors live."""
+    if torch.cuda.is_available():
+        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    return torch.device("cpu")
+
+
+def rank() -> int:
+    """Global rank; 0 leads: it plays the episodes and writes the files."""
+    return dist.get_rank() if dist.is_initialized() else 0
+
+
+def world() -> int:
+    return dist.get_world_size() if dist.is_initialized() else 1
+
+
+def tp_size() -> int:
+    return mpu.get_tensor_model_parallel_world_size()
+
+
+def tp_rank() -> int:
+    return mpu.get_tensor_model_parallel_rank()
+
+
+def dp_size() -> int:
+    return mpu.get_data_parallel_world_size()
+
+
+def dp_rank() -> int:
+    return mpu.get_data_parallel_rank()
+
+
+def tp_group() -> dist.ProcessGroup:
+    return mpu.get_tensor_model_parallel_group()
+
+
+def dp_group() -> dist.ProcessGroup:
+    return mpu.get_data_parallel_group()
+
+
+def sum_over_dp(stats: Mapping[str, float]) -> dict[str, float]:
+    """Add statistics up over the data-parallel ranks; a rank that has no entry for a name contributes nothing."""
+    if dp_size() == 1:
+        return dict(stats)
+    gathered: list[Mapping[str, float]] = [{} for _ in range(dp_size())]
+    dist.all_gather_object(gathered, dict(stats), group=dp_group())
+    total: dict[str, float] = {}
+    for part in gathered:
+        for name, value in part.items():
+            total[name] = total.get(name, 0.0) + value
+    return total

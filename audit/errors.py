@@ -19,3 +19,11 @@ class EctypeError(Exception):
         if remedy:
             lines.append(f"  remedy: {remedy}")
         super().__init__("\n".join(lines))
+
+
+class Interrupted(EctypeError):
+    """The user or the system asked for an end. `status` is the exit status that belongs to the signal."""
+
+    def __init__(self, what: str, *, where: str, remedy: str, status: int) -> None:
+        super().__init__(what, where=where, remedy=remedy)
+        self.status = status

@@ -1,8 +1,8 @@
 """The folder of one run on a file system that all its jobs share: what is where, and who may use it.
 
-`RunDir.create` makes it from a run config and a site, `RunDir.open` finds it again and refuses a folder that is no run,
-of another format or damaged. Nothing in it is needed that is not either a frozen copy of what the run was started with, or
-written by exactly one job. The only thing that all jobs watch is the `stop` file.
+`RunDir.create` makes it from a run config and a site, `RunDir.open` finds it again and refuses a folder that is no
+run, of another format or damaged. Everything in it is either a frozen copy of what the run was started with, or written
+by exactly one job. The only thing that all jobs watch is the `stop` file.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from jobs import strict_yaml
 from jobs.locks import FileLock
 from jobs.run_config import RunConfig, with_steps
 from jobs.site_config import Site
+from queues.keys import create_keys
 
 FORMAT = 1
 FOLDERS = ("checkpoints", "episodes", "audit", "logs", "metrics", "endpoints", "jobs", "tasks")
@@ -78,9 +79,9 @@ class RunDir:
         with disk_errors(path):
             for folder in FOLDERS:
                 (path / folder).mkdir(exist_ok=True)
-            for private in (run.keys, run.endpoints):
-                private.mkdir(exist_ok=True)
-                private.chmod(0o700)
+            run.endpoints.chmod(0o700)
+            if not run.keys.is_dir():
+                create_keys(run.keys)
             write_atomically(run.site_yaml, _frozen(site))
             write_atomically(run.run_yaml, _frozen(config))  # last: it makes the folder a run
         return run
@@ -127,7 +128,8 @@ class RunDir:
             raise EctypeError(
                 f"the run folder belongs to another config: {'; '.join(changes[:3])}",
                 where=str(self.path),
-                remedy="give another folder with --run (or another `name`), or undo the change; only trainer.steps may differ",
+                remedy="give another folder with --run (or another `name`), or undo the change; "
+                "only trainer.steps may differ",
             )
 
     # --- stopping -----------------------------------------------------------------------------------------------

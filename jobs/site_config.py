@@ -1,8 +1,8 @@
 """What is particular to one cluster: one YAML file under site_configs/, read as `Site`.
 
-A site says how jobs are started (on this machine, or by which Slurm partitions and options) and where node-local or
-shared caches lie; it never says anything about the experiment. `load_site` finds the file by name, by path, or by asking
-Slurm for the cluster's name.
+A site says how jobs are started (on this machine, or by which Slurm partitions and options) and where the cache lies;
+it never says anything about the experiment. `load_site` finds the file by name, by path, or by asking Slurm for the
+cluster's name.
 """
 
 from __future__ import annotations

@@ -1,0 +1,155 @@
+"""The command line `ectype`. It reads what the user wrote, calls one function, and says what came of it.
+
+Errors that a user can do something about are printed without a traceback, with exit status 2; an interrupt is 130.
+Everything heavy is imported inside the command that needs it: `ectype --help` is fast.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from audit.errors import EctypeError, Interrupted
+
+app = typer.Typer(
+    name="ectype",
+    help="Train coding agents to rebuild programs from their behaviour, on one machine or on Slurm.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+image_app = typer.Typer(help="The container image of the sandboxes.", no_args_is_help=True)
+tasks_app = typer.Typer(help="Task suites.", no_args_is_help=True)
+rules_app = typer.Typer(help="The anti-cheat rules.", no_args_is_help=True)
+app.add_typer(image_app, name="image")
+app.add_typer(tasks_app, name="tasks")
+app.add_typer(rules_app, name="rules")
+
+ConfigArgument = Annotated[Path, typer.Argument(help="Run config, such as configs/micro.yaml.")]
+StepsOption = Annotated[int | None, typer.Option(min=1, help="PPO steps, instead of trainer.steps of the config.")]
+RunOption = Annotated[Path | None, typer.Option("--run", help="Run folder; default: runs/<name of the config>.")]
+SiteOption = Annotated[str | None, typer.Option(help="Name or path of a site config; default: the one of this cluster.")]
+RunArgument = Annotated[Path, typer.Argument(help="Run folder.")]
+
+
+def say(message: str) -> None:
+    """Tell the user something; results go to stdout, this to stderr."""
+    print(message, file=sys.stderr, flush=True)
+
+
+@app.command()
+def train(config: ConfigArgument, steps: StepsOption = None, run: RunOption = None) -> None:
+    """Train on this machine, with live progress. Started again, it resumes."""
+    _train(config, steps, run, site="local")
+
+
+@app.command()
+def submit(
+    config: ConfigArgument,
+    site: SiteOption = None,
+    steps: StepsOption = None,
+    run: RunOption = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Stay until the run has ended; an interrupt cancels it.")] = False,
+) -> None:
+    """Submit a run: controller, sandbox array and trainer. Submitted again, it resumes."""
+    if wait:
+        _train(config, steps, run, site)
+        return
+    from jobs.run_config import load_run_config
+    from jobs.runs import start
+    from jobs.site_config import load_site
+
+    run_config = load_run_config(config, steps=steps)
+    folder, jobs = start(run_config, load_site(site), run or Path("runs") / run_config.name, say=say)
+    for job in jobs.jobs:
+        print(f"{job.name:12} {job.id:>10}  {job.log}")
+    print(f"\nFollow it: ectype status {folder.path}\nEnd it:    ectype cancel {folder.path}")
+
+
+def _train(config: Path, steps: int | None, run: Path | None, site: str | None) -> None:
+    from jobs.progress import follow
+    from jobs.run_config import load_run_config
+    from jobs.runs import run_to_end
+    from jobs.site_config import load_site
+
+    run_config = load_run_config(config, steps=steps)
+    folder = run_to_end(
+        run_config,
+        load_site(site),
+        run or Path("runs") / run_config.name,
+        say=say,
+        follow=follow,
+        resume=shlex.join(["ectype", *sys.argv[1:]]),
+    )
+    print(f"Done: {folder.path}\nRead it: ectype report {folder.path}")
+
+
+@app.command()
+def status(run: RunArgument) -> None:
+    """Show the jobs of a run, how far it is, and its queues."""
+    from jobs.run_dir import RunDir
+    from jobs.status import show
+
+    show(RunDir.open(run))
+
+
+@app.command()
+def cancel(run: RunArgument) -> None:
+    """End a run; the trainer saves its state first. Start it again to resume."""
+    from jobs.run_dir import RunDir
+    from jobs.watch import cancel as cancel_run
+    from jobs.watch import jobs_of
+
+    folder = RunDir.open(run)
+    ended = cancel_run(folder, jobs_of(folder))
+    print(f"Ended: {', '.join(ended)}" if ended else "Nothing of this run was alive.")
+
+
+@app.command()
+def check(site: SiteOption = None) -> None:
+    """Check by trying what ectype needs on this machine. Exit status 1 when something is missing."""
+    from jobs.check import run_checks
+    from jobs.site_config import load_site
+
+    if not run_checks(load_site(site)):
+        raise typer.Exit(1)
+
+
+@app.command()
+def report(run: RunArgument) -> None:
+    """Write report.html of a run: curves, and episodes to read step by step."""
+    from jobs.report import write_report
+    from jobs.run_dir import RunDir
+
+    print(write_report(RunDir.open(run).path))
+
+
+@image_app.command("build")
+def image_build() -> None:
+    """Build the base image from this machine's own packages, if it is not there yet."""
+    from containers.image import ensure_image
+
+    print(ensure_image(progress=say))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Entry point of `ectype`; returns the exit status."""
+    try:
+        app(args=arguments)
+    except Interrupted as error:
+        say(str(error))
+        return error.status
+    except EctypeError as error:
+        say(f"error: {error}")
+        return 2
+    except SystemExit as leave:
+        return leave.code if isinstance(leave.code, int) else 0
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,138 @@
+"""A run from its config to its end: prepare, launch, wait, and when it is interrupted end it in order.
+
+Comes in: a checked config, a site and the path of the run folder. Goes out: a finished run, or an error that says how to
+go on. Whatever happens, no job that was started here for a waiting caller is alive afterwards.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from audit.errors import EctypeError, Interrupted
+from jobs.launch import Jobs, launch, read_jobs
+from jobs.prepare import prepare
+from jobs.run_config import RunConfig
+from jobs.run_dir import RunDir, disk_errors
+from jobs.site_config import Site
+from jobs.watch import alive_jobs, cancel, kill_jobs, wait
+
+Say = Callable[[str], None]
+Follow = Callable[[Path, Callable[[], bool]], None]
+"""Shows live progress of a run folder until its second argument returns True."""
+
+
+def start(config: RunConfig, site: Site, path: Path, *, say: Say) -> tuple[RunDir, Jobs]:
+    """Start the jobs and come back. They go on by themselves."""
+    run = RunDir.create(path, config, site)
+    with run.launch_lock:
+        return run, _start(run, config, site, say, attached=False)
+
+
+def run_to_end(config: RunConfig, site: Site, path: Path, *, say: Say, follow: Follow, resume: str) -> RunDir:
+    """Start the jobs and wait for the end of the run. `resume` is the command that goes on after an interruption.
+
+    Raises Interrupted on SIGINT and SIGTERM, JobFailed when a job died, EctypeError for everything else.
+    """
+    run = RunDir.create(path, config, site)
+    interrupt = _Interrupt()
+    ended = threading.Event()
+    viewer = threading.Thread(target=follow, args=(run.path, ended.is_set), name="progress", daemon=True)
+    jobs: Jobs | None = None
+    with run.launch_lock, interrupt.handled():
+        try:
+            jobs = _start(run, config, site, say, attached=True)
+            viewer.start()
+            stop = wait(run, jobs, say=say)
+        except KeyboardInterrupt:
+            _close(ended, viewer)
+            _end_interrupted(run, jobs, say)
+            raise Interrupted(
+                f"interrupted; {_how_far(run)}", where=str(run.path), remedy=f"resume: {resume}", status=interrupt.status
+            ) from None
+        except BaseException:
+            if jobs is not None:
+                kill_jobs(jobs)
+            raise
+        finally:
+            _close(ended, viewer)
+    if stop.reason == "cancelled":
+        raise EctypeError(f"the run was cancelled; {_how_far(run)}", where=str(run.path), remedy=f"resume: {resume}")
+    return run
+
+
+def _start(run: RunDir, config: RunConfig, site: Site, say: Say, *, attached: bool) -> Jobs:
+    _refuse_in_use(run)
+    prepared = prepare(config, say=say)
+    with disk_errors(run.path):
+        # only the public half: the trainer is never told where the hidden one is
+        public = run.tasks / "public"
+        shutil.rmtree(public, ignore_errors=True)
+        shutil.copytree(prepared.tasks_root / "public" / config.suite, public / config.suite)
+    return launch(run, site, attached=attached)
+
+
+def _refuse_in_use(run: RunDir) -> None:
+    jobs = read_jobs(run)
+    if jobs is not None:
+        deadline = time.monotonic() + (30.0 if run.stop_reason() is not None else 0.0)
+        while alive := alive_jobs(jobs):
+            if time.monotonic() > deadline:
+                names = ", ".join(f"{job.name} ({job.id})" for job in alive)
+                raise EctypeError(
+                    f"the run folder is in use: {names} of an earlier start",
+                    where=str(run.path),
+                    remedy=f"wait for its end (`ectype status {run.path}`), or end it: ectype cancel {run.path}",
+                )
+            time.sleep(0.5)
+    run.trainer_lock.acquire()
+    run.trainer_lock.release()
+
+
+def _end_interrupted(run: RunDir, jobs: Jobs | None, say: Say) -> None:
+    if jobs is None:
+        return
+    say("Stopping: the trainer finishes its step and saves (interrupt again to end it at once)")
+    try:
+        cancel(run, jobs)
+    except KeyboardInterrupt:
+        kill_jobs(jobs)
+
+
+def _how_far(run: RunDir) -> str:
+    saved = sorted(p.name for p in run.checkpoints.glob("step-*") if p.is_dir())
+    return f"the newest checkpoint is {saved[-1]}" if saved else "no checkpoint was written yet"
+
+
+def _close(ended: threading.Event, viewer: threading.Thread) -> None:
+    ended.set()
+    if viewer.ident is not None:
+        viewer.join(timeout=5.0)
+
+
+class _Interrupt:
+    """SIGTERM as KeyboardInterrupt, and which signal it was."""
+
+    def __init__(self) -> None:
+        self.status = 128 + signal.SIGINT
+
+    @contextmanager
+    def handled(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = signal.signal(signal.SIGTERM, self._terminate)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGTERM, before)
+
+    def _terminate(self, number: int, frame: FrameType | None) -> None:
+        self.status = 128 + number
+        raise KeyboardInterrupt

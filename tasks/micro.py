@@ -81,9 +81,18 @@ INPUTS: tuple[bytes, ...] = (
 )
 """Standard input of the hidden cases, the same for every program; the last line lacks its newline."""
 
+MAX_STEPS = 4
+
 
 def reference_source(program: MicroProgram) -> str:
     """The complete reference program."""
-    return (
-        f"import sys\n\nline = sys.stdin.readline().rstrip('\\n')\n{program.reference}\nsys.stdout.write(out + '\\n')\n"
+    return "\n".join(
+        (
+            "import sys",
+            "",
+            "line = sys.stdin.readline().rstrip('\\n')",
+            program.reference,
+            "sys.stdout.write(out + '\\n')",
+            "",
+        )
     )

@@ -1,0 +1,148 @@
+"""What a suite says about a task before anything is run: instructions, the reference, and inputs without outputs.
+
+`tasks.build` turns a `TaskSource` into the two halves of a task by running the reference in a sandbox. Sources come
+from the generators of this package, or from a folder that a user wrote (`load_folder`; docs/tasks.md has the format).
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import msgspec
+
+from queues.messages import Record
+from sandbox.hidden import CASE_LIMITS, Reference, TaskError, check_name
+from sandbox.limits import Limits
+from sandbox.sandbox import File
+
+HELP_MARK, EXAMPLES_MARK = "{{help}}", "{{examples}}"
+"""Replaced in instructions by what the reference prints for `help_argv`, and by the public examples."""
+
+
+class CaseInput(Record, kw_only=True):
+    """One run of the reference to record. `public` ones become examples, all others hidden cases."""
+
+    argv: tuple[str, ...] = ()
+    stdin: bytes = b""
+    files: tuple[File, ...] = ()
+    public: bool = False
+
+
+class TaskSource(Record, kw_only=True):
+    """One task. The meaning of most fields is that of `sandbox.hidden.HiddenTask`.
+
+    `program` is the name the reference goes by in instructions. `help_argv` are the arguments that make it print its
+    documentation. `masked` names programs of the image; the other names of each are found when the task is built.
+    """
+
+    name: str
+    program: str
+    instructions: str
+    reference: Reference
+    inputs: tuple[CaseInput, ...]
+    run: tuple[str, ...]
+    entry: str
+    build: bytes | None = None
+    build_hint: str
+    max_steps: int
+    help_argv: tuple[str, ...] | None = None
+    masked: tuple[str, ...] = ()
+    eval_files: tuple[File, ...] = ()
+    limits: Limits = Limits()
+    case_limits: Limits = CASE_LIMITS
+
+
+class _Settings(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """`task.toml` of a task folder written by a user."""
+
+    reference: tuple[str, ...]
+    run: tuple[str, ...]
+    entry: str
+    build: str | None = None
+    build_hint: str = ""
+    max_steps: int = 40
+    help: tuple[str, ...] | None = None
+    masked: tuple[str, ...] = ()
+
+
+class _CaseFile(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """One `cases/*.toml` of a task folder; `files` are texts by name."""
+
+    argv: tuple[str, ...] = ()
+    stdin: str = ""
+    files: dict[str, str] = {}
+    public: bool = False
+
+
+def load_folder(folder: Path) -> tuple[TaskSource, ...]:
+    """Every task folder below `folder`, sorted by name; raises `TaskError`."""
+    tasks = sorted(path.parent for path in folder.glob("*/task.toml"))
+    if not tasks:
+        raise TaskError(
+            f"{folder.name} holds no task folder",
+            where=str(folder),
+            remedy="put one folder per task into it, each with task.toml, instructions.md, reference/ and cases/",
+        )
+    return tuple(load_source(task) for task in tasks)
+
+
+def load_source(folder: Path) -> TaskSource:
+    """One task folder; raises `TaskError` naming the task, the file and what to do."""
+    name = folder.name
+
+    def wrong(what: str, where: Path, remedy: str) -> TaskError:
+        return TaskError(f"task {name}: {what}", where=str(where), remedy=remedy)
+
+    if not check_name(name):
+        raise wrong("not a task name", folder, "rename the folder: letters, digits, '_', '.' and '-'")
+    path = folder / "task.toml"
+    try:
+        settings = msgspec.convert(tomllib.loads(path.read_text("utf-8")), _Settings)
+        path = folder / "instructions.md"
+        instructions = path.read_text("utf-8")
+        inputs = []
+        for path in sorted((folder / "cases").glob("*.toml")):
+            case = msgspec.convert(tomllib.loads(path.read_text("utf-8")), _CaseFile)
+            placed = tuple(File(path=p, data=d.encode()) for p, d in case.files.items())
+            inputs.append(CaseInput(argv=case.argv, stdin=case.stdin.encode(), files=placed, public=case.public))
+    except FileNotFoundError:
+        raise wrong(f"there is no {path.name}", path, "write it (docs/tasks.md shows every file of a task)") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.MsgspecError) as error:
+        raise wrong(str(error), path, "docs/tasks.md lists the keys of this file") from None
+    if not inputs:
+        raise wrong("there are no cases", folder / "cases", "add cases/1.toml, cases/2.toml, ... with argv and stdin")
+    return TaskSource(
+        name=name,
+        program=name,
+        instructions=instructions,
+        reference=Reference(argv=settings.reference, files=_reference_files(folder, settings, wrong)),
+        inputs=tuple(inputs),
+        run=settings.run,
+        entry=settings.entry,
+        build=None if settings.build is None else settings.build.encode(),
+        build_hint=settings.build_hint,
+        max_steps=settings.max_steps,
+        help_argv=settings.help,
+        masked=settings.masked,
+    )
+
+
+def _reference_files(folder: Path, settings: _Settings, wrong) -> tuple[File, ...]:
+    place = folder / "reference"
+    files = tuple(
+        File(path=f"/reference/{path.relative_to(place)}", data=path.read_bytes(), mode=path.stat().st_mode & 0o777)
+        for path in sorted(place.rglob("*"))
+        if path.is_file()
+    )
+    if not settings.reference:
+        raise wrong("`reference` is empty", folder / "task.toml", "give the command that starts the reference")
+    named = {argument for argument in settings.reference if argument.startswith("/reference/")}
+    absent = sorted(named - {file.path for file in files})
+    if absent:
+        raise wrong(
+            f"the reference is missing: {', '.join(absent)}",
+            place,
+            "put the program into the task's reference/ folder, or correct `reference` in task.toml",
+        )
+    return files

@@ -1,0 +1,216 @@
+"""Checkpoints: models, optimizers and the trainer's own state, complete or not there at all.
+
+In: named models, a blob of the trainer, a step. Out: a folder `step-000120` with Megatron distributed-checkpoint
+files (weights and both Adam moments by parameter, so that another tensor-parallel layout can load them), `extra`
+(the blob) and the marker `complete`, written last. The folder is made under another name, flushed to disk and renamed,
+so a kill at any moment leaves either all of it or a folder that `latest` ignores and the next `save` removes.
+No helper process is started: everything is written by the ranks themselves.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import torch.distributed as dist
+from megatron.core import dist_checkpointing
+from megatron.core.dist_checkpointing.mapping import ShardedStateDict, ShardedTensor, ShardedTensorFactory
+from megatron.core.dist_checkpointing.strategies.torch import (
+    MCoreSavePlanner,
+    TorchDistSaveShardedStrategy,
+    _replace_state_dict_keys_with_sharded_keys,
+    mcore_to_pyt_state_dict,
+)
+from torch import Tensor
+from torch.distributed import checkpoint as torch_checkpoint
+from torch.distributed.checkpoint.api import CheckpointException
+
+from audit.errors import EctypeError
+from rl import parallel
+from rl.models import MegatronModel, ModelShape
+
+FORMAT = 1
+
+
+class Marker(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Content of `complete`: what is in the folder. `optimizer_steps` by model, absent for one that does not train."""
+
+    format: int
+    step: int
+    shapes: dict[str, ModelShape]
+    optimizer_steps: dict[str, int]
+
+
+def save(root: Path, models: Mapping[str, MegatronModel], extra: bytes, *, step: int, keep: int) -> Path:
+    """Write `root/step-<step>` and delete all but the newest `keep` complete ones. Every rank must call it.
+
+    `extra` of rank 0 counts. Raises `EctypeError` when the disk refuses; then the previous checkpoints are untouched.
+    """
+    final = root / f"step-{step:06d}"
+    partial = root / f".{final.name}.partial"
+    try:
+        if parallel.rank() == 0:
+            root.mkdir(parents=True, exist_ok=True)
+            for stale in root.glob(".step-*.partial"):
+                shutil.rmtree(stale)
+            partial.mkdir()
+        dist.barrier()
+        with _quiet():
+            dist_checkpointing.save(_sharded_state(models), str(partial), _InProcess("torch_dist", 1))
+        if parallel.rank() == 0:
+            marker = Marker(
+                format=FORMAT,
+                step=step,
+                shapes={name: model.shape for name, model in models.items()},
+                optimizer_steps={n: m.optimizer.steps for n, m in models.items() if m.optimizer is not None},
+            )
+            (partial / "extra").write_bytes(extra)
+            (partial / "complete").write_bytes(msgspec.json.encode(marker))
+            _flush([*partial.iterdir(), partial])
+            if final.exists():
+                final.rename(root / f".{final.name}.replaced.partial")
+            partial.rename(final)
+            _flush([root])
+            for old in [*_complete(root)[:-keep], *root.glob(".step-*.partial")]:
+                shutil.rmtree(old)
+        dist.barrier()
+    except (OSError, CheckpointException) as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise EctypeError(
+            f"cannot write a checkpoint: {_reason(error)}",
+            where=str(final),
+            remedy="make room on this file system, or run where there is some; training resumes from the newest "
+            "complete checkpoint",
+        ) from error
+    return final
+
+
+def latest(root: Path) -> Path | None:
+    """The newest complete checkpoint under `root`, or None."""
+    found = _complete(root)
+    return found[-1] if found else None
+
+
+def load(folder: Path, models: Mapping[str, MegatronModel]) -> bytes:
+    """Fill `models` (weights, moments, step count) from a checkpoint of any layout; returns `extra`.
+
+    Raises `EctypeError` when the checkpoint holds other models, other shapes or is of another format.
+    """
+    marker = _read_marker(folder)
+    for name, model in models.items():
+        if marker.shapes.get(name) != model.shape:
+            raise EctypeError(
+                f"the checkpoint's {name} has the shape {marker.shapes.get(name)}, the configuration asks for "
+                f"{model.shape}",
+                where=str(folder),
+                remedy="start a new run for another model",
+            )
+    state = _sharded_state(models)
+    with _quiet():
+        loaded = dist_checkpointing.load(state, str(folder))
+    for name, model in models.items():
+        parameters = dict(model.gpt.named_parameters())
+        with_moments = model.optimizer.moments if model.optimizer is not None else {}
+        for key, parameter in parameters.items():
+            parameter.data.copy_(loaded[f"{name}.weight.{key}"])
+            if key in with_moments:
+                for kind, moment in zip(("first", "second"), with_moments[key], strict=True):
+                    moment.copy_(loaded[f"{name}.{kind}.{key}"])
+        model.weights_written()
+        if model.optimizer is not None:
+            model.optimizer.steps = marker.optimizer_steps[name]
+    return (folder / "extra").read_bytes()
+
+
+def _sharded_state(models: Mapping[str, MegatronModel]) -> ShardedStateDict:
+    """Every parameter and moment with its place in the whole tensor; Megatron knows the place of the parameters."""
+    state: dict[str, Any] = {}
+    metadata = {"dp_cp_group": parallel.dp_group()}
+    for name, model in models.items():
+        shards = model.gpt.sharded_state_dict(metadata=metadata)
+        for key, parameter in model.gpt.named_parameters():
+            state[f"{name}.weight.{key}"] = _elsewhere(shards[key], f"{name}.weight", parameter.detach())
+            if model.optimizer is not None:
+                for kind, moment in zip(("first", "second"), model.optimizer.moments[key], strict=True):
+                    state[f"{name}.{kind}.{key}"] = _elsewhere(shards[key], f"{name}.{kind}", moment)
+    return state
+
+
+def _elsewhere(
+    shard: ShardedTensor | ShardedTensorFactory, prefix: str, data: Tensor
+) -> ShardedTensor | ShardedTensorFactory:
+    if isinstance(shard, ShardedTensor):
+        return replace(shard, key=f"{prefix}.{shard.key}", data=data, dtype=data.dtype)
+    return replace(shard, key=f"{prefix}.{shard.key}", data=data)
+
+
+class _InProcess(TorchDistSaveShardedStrategy):
+    """Megatron's torch_dist format written by torch's own writer: the stock one forks processes to write files."""
+
+    def save(self, sharded_state_dict: ShardedStateDict, checkpoint_dir: str | Path) -> None:
+        renamed, _, _ = _replace_state_dict_keys_with_sharded_keys(sharded_state_dict, self.keep_only_main_replica)
+        torch_checkpoint.save(
+            mcore_to_pyt_state_dict(renamed, False),
+            storage_writer=torch_checkpoint.FileSystemWriter(checkpoint_dir, sync_files=True),
+            planner=MCoreSavePlanner(
+                dedup_replicated_tensors=not self.keep_only_main_replica, flatten_state_dict=False
+            ),
+        )
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Megatron uses what torch is about to deprecate, and says so at every call."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        yield
+
+
+def _reason(error: OSError | CheckpointException) -> str:
+    """torch wraps what happened on each rank; the first of them is the story."""
+    if isinstance(error, CheckpointException):
+        return "; ".join(f"rank {rank}: {failure[0]}" for rank, failure in error.failures.items())
+    return error.strerror or str(error)
+
+
+def _complete(root: Path) -> list[Path]:
+    """Folders with a marker, oldest first."""
+    if not root.is_dir():
+        return []
+    return sorted(f for f in root.iterdir() if re.fullmatch(r"step-\d{6,}", f.name) and (f / "complete").is_file())
+
+
+def _read_marker(folder: Path) -> Marker:
+    try:
+        raw = (folder / "complete").read_bytes()
+        marker = msgspec.json.decode(raw, type=Marker)
+    except (OSError, msgspec.ValidationError, msgspec.DecodeError) as error:
+        raise EctypeError(
+            f"not a checkpoint that this version can read: {error}",
+            where=str(folder),
+            remedy="resume from a folder that `latest` finds, with the version of ectype that wrote it",
+        ) from error
+    if marker.format != FORMAT:
+        raise EctypeError(
+            f"checkpoint of format {marker.format}, this version reads {FORMAT}",
+            where=str(folder),
+            remedy="use the version of ectype that wrote it",
+        )
+    return marker
+
+
+def _flush(paths: Iterable[Path]) -> None:
+    for path in paths:
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -32,7 +32,9 @@ app.add_typer(rules_app, name="rules")
 ConfigArgument = Annotated[Path, typer.Argument(help="Run config, such as configs/micro.yaml.")]
 StepsOption = Annotated[int | None, typer.Option(min=1, help="PPO steps, instead of trainer.steps of the config.")]
 RunOption = Annotated[Path | None, typer.Option("--run", help="Run folder; default: runs/<name of the config>.")]
-SiteOption = Annotated[str | None, typer.Option(help="Name or path of a site config; default: the one of this cluster.")]
+SiteOption = Annotated[
+    str | None, typer.Option(help="Name or path of a site config; default: the one of this cluster.")
+]
 RunArgument = Annotated[Path, typer.Argument(help="Run folder.")]
 
 
@@ -53,7 +55,9 @@ def submit(
     site: SiteOption = None,
     steps: StepsOption = None,
     run: RunOption = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Stay until the run has ended; an interrupt cancels it.")] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Stay until the run has ended; an interrupt cancels it.")
+    ] = False,
 ) -> None:
     """Submit a run: controller, sandbox array and trainer. Submitted again, it resumes."""
     if wait:

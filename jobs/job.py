@@ -92,14 +92,14 @@ class StopSignals:
 
 
 class Context:
-    """What a job function is given: the run folder, its own name and index, and when to stop."""
+    """What a job function is given: the run folder, its own name, and when to stop."""
 
-    def __init__(self, run: RunDir, name: str, index: int, signals: StopSignals) -> None:
+    def __init__(self, run: RunDir, name: str, signals: StopSignals, record_end: Callable[[State], None]) -> None:
         self.run = run
         self.name = name
-        self.index = index
         self.signals = signals
-        self.attempt = f"{os.environ.get('SLURM_JOB_ID', os.getpid())}-{os.environ.get('SLURM_RESTART_COUNT', '0')}"
+        self.record_end = record_end
+        """To be called before the process ends in any other way than returning."""
 
     def should_stop(self) -> bool:
         """Whether a signal or the stop file asks this job to end.
@@ -165,7 +165,7 @@ class Job:
         write("running")
         signals.on_requeue(lambda: write("requeued"))
         try:
-            done = _function(self.role)(Context(run, self.name, self.index, signals))
+            done = _function(self.role)(Context(run, self.name, signals, write))
             stopped_from_outside = signals.received is not None and run.stop_reason() is None
             if not done and stopped_from_outside and signals.received == signal.SIGUSR2:
                 signals.requeue()
@@ -179,7 +179,7 @@ class Job:
                 except EctypeError as problem:
                     log.error("%s", problem)
             raise SystemExit(1) from None
-        if done and self.role == "trainer":
+        if done and self.role == "trainer" and first_rank:
             run.request_stop("finished")
         write("finished" if done else "stopped")
         if stopped_from_outside and not done:

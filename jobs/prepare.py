@@ -7,11 +7,13 @@ EctypeError with its remedy, and nothing has been started then.
 from __future__ import annotations
 
 import asyncio
+import difflib
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
+from audit.errors import EctypeError
 from containers.apptainer import Apptainer, probe_isolation
 from containers.image import ensure_image
 from containers.isolation import Isolation
@@ -47,6 +49,12 @@ async def find_or_build(suite: str, *, say: Callable[[str], None]) -> Prepared:
 
 def check_task_names(config: LearnConfig, tasks_root: Path) -> None:
     """Refuse a config that names tasks which the suite does not have."""
-    from rl.trainer import choose_tasks
-
-    choose_tasks(load_suite(tasks_root, config.suite), config.tasks)
+    known = [task.task for task in load_suite(tasks_root, config.suite)]
+    for name in config.tasks or ():
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            raise EctypeError(
+                f"the suite {config.suite} has no task `{name}`",
+                where="tasks",
+                remedy=f"did you mean `{near[0]}`?" if near else f"choose among: {', '.join(known)}",
+            )

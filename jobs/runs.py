@@ -1,7 +1,7 @@
 """A run from its config to its end: prepare, launch, wait, and when it is interrupted end it in order.
 
-Comes in: a checked config, a site and the path of the run folder. Goes out: a finished run, or an error that says how to
-go on. Whatever happens, no job that was started here for a waiting caller is alive afterwards.
+Comes in: a checked config, a site and the path of the run folder. Goes out: a finished run, or an error that says how
+to go on. Whatever happens, no job that was started here for a waiting caller is alive afterwards.
 """
 
 from __future__ import annotations
@@ -54,7 +54,10 @@ def run_to_end(config: RunConfig, site: Site, path: Path, *, say: Say, follow: F
             _close(ended, viewer)
             _end_interrupted(run, jobs, say)
             raise Interrupted(
-                f"interrupted; {_how_far(run)}", where=str(run.path), remedy=f"resume: {resume}", status=interrupt.status
+                f"interrupted; {_how_far(run)}",
+                where=str(run.path),
+                remedy=f"resume: {resume}",
+                status=interrupt.status,
             ) from None
         except BaseException:
             if jobs is not None:

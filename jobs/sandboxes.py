@@ -1,0 +1,72 @@
+"""A sandbox worker's job: containers for agents, graders and oracles, the guard, and the link to the controller.
+
+It finds (or builds) the image and the suite on its own node, so that only worker jobs ever know where hidden cases are.
+Its containers die with it, however it dies. It imports no torch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from audit.events import AuditLog
+from containers.apptainer import Apptainer
+from containers.cache import cache_dir
+from detect.guard import Guard
+from jobs.job import Context
+from jobs.prepare import find_or_build
+from jobs.serve import serve_until_stopped
+from queues.link import WorkerLink
+from sandbox.cleaning import Cleaner
+from sandbox.pool import Pool
+from sandbox.session import Latencies, Services
+from sandbox.worker import Worker
+
+log = logging.getLogger(__name__)
+
+
+def run_worker(context: Context) -> bool:
+    """Serve sessions until the job is asked to stop; True when the run has ended."""
+    return asyncio.run(serve_until_stopped(context, _serve(context)))
+
+
+async def _serve(context: Context) -> None:
+    run, config = context.run, context.run.config()
+    rules = None if config.anticheat.rules == "default" else Path(config.anticheat.rules)
+    guard = Guard.load(rules, mode=config.anticheat.mode)
+    apptainer = await Apptainer.find()
+    there = await find_or_build(config.suite, say=log.info)
+    async with AsyncExitStack() as stack:
+        audit = AuditLog(run.audit, context.name)
+        stack.callback(audit.close)
+
+        def pool(size: int) -> Pool:
+            made = Pool(apptainer, there.image, there.isolation, size, max_cells=config.sandbox.max_cells)
+            stack.push_async_callback(made.close)
+            return made
+
+        services = Services(
+            agents=pool(config.sandbox.slots),
+            graders=pool(config.sandbox.graders),
+            oracles=pool(config.sandbox.oracles),
+            guard=guard,
+            audit=audit,
+            cleaner=Cleaner.of_host(paths=[run.path, there.image, there.tasks_root, cache_dir()]),
+            latencies=Latencies(random.Random(f"{config.seed}:{context.name}")),
+        )
+        worker = Worker(
+            context.name,
+            services,
+            there.tasks_root,
+            slots=config.sandbox.slots,
+            idle_timeout_s=config.sandbox.idle_timeout_s,
+        )
+        link = WorkerLink(run.endpoint_file, run.keys)
+        await link.connect(worker.hello, worker.heartbeat)
+        try:
+            await worker.serve(link)
+        finally:
+            await link.close("the worker stops")

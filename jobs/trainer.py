@@ -1,0 +1,138 @@
+"""The trainer's job: wires the training loop to the sandboxes of this run. It is told nothing of hidden cases.
+
+All its state is in the newest checkpoint, so it starts the same way whether it is new, requeued or resumed. Rank 0
+holds the run's lock and plays the episodes; other ranks follow it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING
+
+import submitit
+
+from jobs.job import CANCEL_GRACE_S, Context
+from jobs.run_config import RunConfig
+from jobs.run_dir import RunDir
+from queues.client import QueueClient, QueueTimeout
+from queues.messages import Action, ResultReply, StepReply, TestReply
+from rl.config import LearnConfig
+from sandbox.client import RemoteSession, SandboxClient, SessionLostError
+
+if TYPE_CHECKING:
+    from rl.demonstrations import Repertoire
+
+FIRST_PORT, PORTS = 20_000, 20_000
+
+
+def run_trainer(context: Context) -> bool:
+    """Train to the last step; True when it was reached, False when the job was asked to stop before."""
+    run = context.run
+    config = run.config()
+    rank = _join_ranks(config)
+    threading.Thread(target=_leave_when_stopped, args=(context,), name="stop", daemon=True).start()
+    with run.trainer_lock if rank == 0 else nullcontext():
+        from rl.tasks import load_suite
+        from rl.trainer import train
+
+        return train(
+            LearnConfig.model_validate({name: getattr(config, name) for name in LearnConfig.model_fields}),
+            tasks=load_suite(run.tasks, config.suite),
+            sessions=RunSessions(run),
+            run_dir=run.path,
+            should_stop=context.should_stop,
+            repertoire=_repertoire(config.suite),
+        )
+
+
+def _join_ranks(config: RunConfig) -> int:
+    """Say to torch.distributed what submitit knows, when there are several ranks. Returns the rank."""
+    if config.world_size == 1:
+        return 0
+    here = submitit.JobEnvironment()
+    os.environ.update(
+        RANK=str(here.global_rank),
+        WORLD_SIZE=str(here.num_tasks),
+        LOCAL_RANK=str(here.local_rank),
+        LOCAL_WORLD_SIZE=str(here.num_tasks // here.num_nodes),
+        MASTER_ADDR=here.hostnames[0] if here.num_nodes > 1 else "127.0.0.1",
+        MASTER_PORT=str(FIRST_PORT + int(here.raw_job_id) % PORTS),
+    )
+    return here.global_rank
+
+
+def _leave_when_stopped(context: Context) -> None:
+    """End this process when the run has stopped and the training loop is still waiting for something.
+
+    A loop whose sandboxes are gone may wait for minutes; what is lost is less than a step since the last checkpoint.
+    """
+    stopped_since: float | None = None
+    while stopped_since is None or time.monotonic() - stopped_since < CANCEL_GRACE_S:
+        time.sleep(1.0)
+        stop = context.run.stop_reason()
+        if stop is not None and stop.reason != "finished" and stopped_since is None:
+            stopped_since = time.monotonic()
+    context.record_end("stopped")
+    os._exit(1)
+
+
+def _repertoire(suite: str) -> Repertoire | None:
+    """What demonstrations of `suite` are made of; None for a suite that has none."""
+    from rl.demonstrations import Repertoire
+    from tasks.micro import MICRO, PROBES
+
+    if suite not in ("micro", "micro-leaky"):
+        return None
+    return Repertoire(
+        solutions={program.name: program.source for program in MICRO},
+        probes=tuple(probe.decode().rstrip("\n") for probe in PROBES),
+    )
+
+
+class RunSessions:
+    """`rl.rollout.Sessions` over the queues of a run: a lost session is `SandboxUnavailable` there."""
+
+    def __init__(self, run: RunDir) -> None:
+        self._client = SandboxClient(QueueClient(run.endpoint_file, run.keys))
+
+    async def open(self, episode: str, suite: str, task: str, *, max_tests: int, oracle_calls: int) -> RunSession:
+        with _losses():
+            return RunSession(
+                await self._client.open(episode, suite, task, max_tests=max_tests, oracle_calls=oracle_calls)
+            )
+
+
+class RunSession:
+    def __init__(self, session: RemoteSession) -> None:
+        self._session = session
+
+    async def submit(self, step: int, action: Action) -> StepReply:
+        with _losses():
+            return await self._session.submit(step, action)
+
+    async def test(self, step: int) -> TestReply:
+        with _losses():
+            return await self._session.test(step)
+
+    async def result(self) -> ResultReply:
+        with _losses():
+            return await self._session.result()
+
+    async def close(self) -> None:
+        with _losses():
+            await self._session.close()
+
+
+@contextmanager
+def _losses() -> Iterator[None]:
+    """Translate the loss of a session; everything else (a refused request, a wrong key) stays what it is."""
+    from rl.rollout import SandboxUnavailable
+
+    try:
+        yield
+    except (SessionLostError, QueueTimeout) as error:
+        raise SandboxUnavailable(str(error)) from error

@@ -1,0 +1,218 @@
+"""Reads C and C++ into facts: includes, calls by name with literal arguments, strings, and what `system` is given.
+
+A tree-sitter parse with object-like macros replaced and neighbouring string literals joined. Control flow and types
+are not looked at: any call counts.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from detect import trees
+from detect.facts import UNKNOWN, Access, Code, Fact, Language, Sink
+from detect.paths import resolve
+from detect.shell_expand import unescape
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+MAX_NODES = 40_000
+SHELL_CALLS = frozenset("system popen std::system".split())
+EXEC_CALLS = re.compile(r"exec[lv]p?e?|posix_spawnp?")
+PRINT_CALLS = frozenset("printf puts fputs fprintf perror fwrite write snprintf sprintf strcmp strncmp strstr strlen".split())
+_DEFINE = re.compile(rb'^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+((?:"(?:[^"\\\n]|\\.)*"[ \t]*|[A-Za-z_]\w*[ \t]*)+)$', re.M)
+_INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)[>"]', re.M)
+_INCBIN = re.compile(rb'\.incbin[ \t\\"]+([^"\\\n]+)')
+
+
+def read(
+    sink: Sink,
+    data: bytes,
+    language: Language,
+    *,
+    written: str | None,
+    span: tuple[int, int],
+    offset: int | None,
+    depth: int,
+    cwd: str | None,
+) -> None:
+    reader = CReader(sink, data, language, written=written, span=span, offset=offset, depth=depth, cwd=cwd)
+    reader.run()
+
+
+class CReader:
+    def __init__(
+        self,
+        sink: Sink,
+        data: bytes,
+        language: Language,
+        *,
+        written: str | None,
+        span: tuple[int, int],
+        offset: int | None,
+        depth: int,
+        cwd: str | None,
+    ) -> None:
+        self.sink = sink
+        self.data = data
+        self.language: Language = language
+        self.written = written
+        self.outer_span = span
+        self.offset = offset
+        self.depth = depth
+        self.cwd = cwd
+        self.macros: dict[str, bytes] = {}
+
+    def run(self) -> None:
+        for match in _DEFINE.finditer(self.data):
+            self.macros[match.group(1).decode("latin-1")] = match.group(2).strip()
+        for match in _INCLUDE.finditer(self.data):
+            name = match.group(1).decode("latin-1")
+            self._fact("import", name, match.start(1), match.end(1))
+            self._path(name, "read", "#include", match.start(1), match.end(1))
+        for match in _INCBIN.finditer(self.data):
+            self._path(match.group(1).decode("latin-1"), "read", ".incbin", match.start(1), match.end(1))
+        tree = trees.parse(Code(self.language, self.data, self.written, self.offset, self.outer_span))
+        if len(self.data) > trees.MAX_BYTES:
+            self._fact("opaque", "too_large", 0, len(self.data))
+        stack: list[tuple[Node, bool]] = [(tree.root_node, False)]
+        seen = 0
+        while stack:
+            node, printed = stack.pop()
+            seen += 1
+            if seen > MAX_NODES:
+                self._fact("opaque", "too_many_nodes", 0, len(self.data))
+                break
+            kind = node.type
+            if kind == "call_expression":
+                printed = self._call(node)
+            elif kind in ("string_literal", "concatenated_string", "raw_string_literal"):
+                text = self._string(node)
+                if text:
+                    self._fact("string", text, node.start_byte, node.end_byte)
+                    if not printed and text.startswith("/"):
+                        self._path(text, "read", "open", node.start_byte, node.end_byte)
+                continue
+            elif kind == "initializer_list":
+                self._characters(node)
+            elif kind in ("preproc_include", "comment"):
+                continue
+            stack += [(child, printed) for child in reversed(node.children)]
+
+    def _call(self, node: Node) -> bool:
+        """Records one call; True when its strings are only printed or compared."""
+        function = node.child_by_field_name("function")
+        arguments = node.child_by_field_name("arguments")
+        if function is None or arguments is None:
+            return False
+        name = self._source(function)
+        name = self.macros.get(name, name.encode("latin-1")).decode("latin-1").removeprefix("::").removeprefix("std::")
+        texts = []
+        for argument in arguments.named_children[:32]:
+            text = self._string(argument)
+            texts.append(text if text is not None else self._source(argument)[:200])
+        self._fact("call", name, node.start_byte, node.end_byte, args=tuple(texts))
+        known = [self._string(argument) for argument in arguments.named_children[:32]]
+        if name in SHELL_CALLS and known:
+            if known[0] is None:
+                self._fact("opaque", "unknown_script", node.start_byte, node.end_byte)
+            else:
+                self._shell(known[0], node)
+        elif EXEC_CALLS.fullmatch(name):
+            words = [text for text in known if text is not None]
+            if words:
+                program = [words[0], *words[2:]]
+                self._shell(" ".join("'" + word.replace("'", "'\\''") + "'" for word in program), node)
+        return name in PRINT_CALLS
+
+    def _shell(self, script: str, node: Node) -> None:
+        self.sink.read(
+            script.encode("latin-1", "replace"),
+            "shell",
+            written=self.written,
+            span=self._span(node.start_byte, node.end_byte),
+            depth=self.depth + 1,
+            cwd=self.cwd,
+        )
+
+    def _source(self, node: Node) -> str:
+        return self.data[node.start_byte : node.end_byte].decode("latin-1")
+
+    def _string(self, node: Node) -> str | None:
+        """A string literal, several in a row, or a macro that is one; None when it is not known."""
+        if node.type == "string_literal":
+            source = self._source(node)
+            return unescape(source[source.find('"') + 1 : -1])
+        if node.type == "raw_string_literal":
+            match = re.search(r'R"([^(]*)\((.*)\)\1"', self._source(node), re.S)
+            return match.group(2) if match else None
+        if node.type == "concatenated_string":
+            return "".join(self._string(child) or UNKNOWN for child in node.named_children)
+        if node.type == "identifier":
+            return self._macro(self._source(node), 0)
+        return None
+
+    def _macro(self, name: str, depth: int) -> str | None:
+        value = self.macros.get(name)
+        if value is None or depth > 8:
+            return None
+        parts = re.findall(r'"((?:[^"\\]|\\.)*)"|([A-Za-z_]\w*)', value.decode("latin-1"))
+        texts = [unescape(text) if not word else self._macro(word, depth + 1) for text, word in parts]
+        return None if None in texts else "".join(t for t in texts if t is not None)
+
+    def _characters(self, node: Node) -> None:
+        """`{'/', 'e', 'v', ...}` is a string too."""
+        children = node.named_children
+        if not 2 < len(children) <= 512:
+            return
+        text = ""
+        for child in children:
+            if child.type == "char_literal":
+                text += unescape(self._source(child)[1:-1])
+            elif child.type == "number_literal" and re.fullmatch(r"\d{1,3}|0x[0-9a-fA-F]{1,2}", self._source(child)):
+                text += chr(int(self._source(child), 0) & 255)
+            else:
+                return
+        text = text.split("\0", 1)[0]
+        if text.isprintable() and text:
+            self._fact("string", text, node.start_byte, node.end_byte)
+            if text.startswith("/"):
+                self._path(text, "read", "open", node.start_byte, node.end_byte)
+
+    def _path(self, text: str, access: Access, by: str, start: int, end: int) -> None:
+        if " " in text or "\n" in text or len(text) > 1024:
+            return
+        where = resolve(text, self.cwd, self.sink.links)
+        if where is not None:
+            self._fact("path", where, start, end, access=access, given=text, by=by)
+
+    def _span(self, start: int, end: int) -> tuple[int, int]:
+        return self.outer_span if self.offset is None else (self.offset + start, self.offset + end)
+
+    def _fact(
+        self,
+        kind,
+        value: str,
+        start: int,
+        end: int,
+        *,
+        args: tuple[str, ...] = (),
+        access: Access = "",
+        given: str = "",
+        by: str = "",
+    ) -> None:
+        self.sink.add(
+            Fact(
+                kind,
+                value,
+                self.language,
+                args=args,
+                access=access,
+                written=self.written,
+                span=self._span(start, end),
+                line=self.data.count(b"\n", 0, start) + 1,
+                given=given,
+                by=by,
+            )
+        )

@@ -1,0 +1,175 @@
+"""What an action does, as far as can be told without running it: the facts that rules look at.
+
+An action goes in (`read_facts`), a flat tuple of facts comes out: programs with resolved arguments, paths touched,
+modules imported, functions called, strings. Shell, Python and C are read through their usual disguises (quotes,
+variables, here-documents, code in strings, folded constants). What cannot be resolved is a fact of its own
+(`opaque`). Nothing here decides anything, runs anything, or looks at the file system, and time is bounded: beyond
+`MAX_BYTES` only the text is left to look at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
+
+from queues.messages import Action
+
+FactKind = Literal["command", "path", "import", "call", "string", "opaque"]
+Access = Literal["", "read", "write", "run", "list", "mention"]
+Language = Literal["shell", "python", "c", "cpp", "make", "text"]
+
+MAX_BYTES = 128 * 1024
+"""Code longer than this is not read (opaque `too_large`): no honest action comes near it, and reading must stay fast."""
+MAX_DEPTH = 10
+"""How deep code may be nested in code (`sh -c "python3 -c '...'"`) before the rest is opaque."""
+MAX_FACTS = 4000
+UNKNOWN = "\x01"
+"""Stands for a part of a string that cannot be known before the action runs."""
+WORKSPACE = "/work"
+
+EXTENSIONS: dict[str, Language] = {
+    ".py": "python",
+    ".pyw": "python",
+    ".sh": "shell",
+    ".bash": "shell",
+    ".c": "c",
+    ".h": "c",
+    ".cc": "cpp",
+    ".cpp": "cpp",
+    ".cxx": "cpp",
+    ".hpp": "cpp",
+    ".mk": "make",
+    ".md": "text",
+    ".rst": "text",
+    ".txt": "text",
+    ".json": "text",
+}
+SHEBANGS: tuple[tuple[str, Language], ...] = (("python", "python"), ("sh", "shell"), ("make", "make"))
+
+
+class Fact(msgspec.Struct, frozen=True):
+    """One thing the action does.
+
+    `value` is the program (base name), normalised path, module, dotted function name, text, or reason, by `kind`.
+    `written` is the file the code would be written into, None for code that runs with the action itself.
+    `span` is a byte range of the action's body, `line` counts from 1 in the innermost piece of code. `given` and `by`
+    tell a fake how the tool would have named the thing: the argument as it was written, and who would have used it.
+    """
+
+    kind: FactKind
+    value: str
+    language: Language
+    args: tuple[str, ...] = ()
+    access: Access = ""
+    written: str | None = None
+    span: tuple[int, int] = (0, 0)
+    line: int = 1
+    given: str = ""
+    by: str = ""
+
+
+class Code(msgspec.Struct, frozen=True):
+    """One piece of code found in the action: `data` in `language`, starting at byte `offset` of the body.
+
+    `offset` is None when the code does not stand in the body as it is (decoded, unquoted): then `span` says where
+    it came from.
+    """
+
+    language: Language
+    data: bytes
+    written: str | None
+    offset: int | None
+    span: tuple[int, int]
+
+
+class Facts(msgspec.Struct, frozen=True):
+    items: tuple[Fact, ...]
+    codes: tuple[Code, ...]
+    text: str
+    """The whole body, one character per byte (latin-1), so that spans of regular expressions are byte ranges."""
+
+    def of(self, kind: FactKind) -> Iterable[Fact]:
+        return (fact for fact in self.items if fact.kind == kind)
+
+
+class Sink:
+    """Collects facts while an action is read, and knows where in the action the reader is."""
+
+    def __init__(self) -> None:
+        self.items: list[Fact] = []
+        self.codes: list[Code] = []
+        self.links: dict[str, str] = {}
+        """Symbolic links that the action made: link -> target, normalised."""
+        self._seen: set[tuple[str, str | None, bytes]] = set()
+
+    def add(self, fact: Fact) -> None:
+        if len(self.items) < MAX_FACTS:
+            self.items.append(fact)
+        elif len(self.items) == MAX_FACTS:
+            self.items.append(Fact("opaque", "too_many_facts", fact.language, span=fact.span))
+
+    def read(
+        self,
+        data: bytes,
+        language: Language,
+        *,
+        written: str | None,
+        span: tuple[int, int],
+        offset: int | None = None,
+        depth: int = 0,
+        cwd: str | None = WORKSPACE,
+    ) -> None:
+        """Read one piece of code into facts. Code already read under the same name is not read twice."""
+        from detect import c_reader, python_reader, shell_reader
+
+        key = (language, written, data)
+        if key in self._seen:
+            return
+        self._seen.add(key)
+        if len(data) > MAX_BYTES or depth > MAX_DEPTH:
+            reason = "too_large" if len(data) > MAX_BYTES else "too_deep"
+            self.add(Fact("opaque", reason, language, written=written, span=span))
+            return
+        self.codes.append(Code(language, data, written, offset, span))
+        if language in ("shell", "make"):
+            shell_reader.read(self, data, language, written=written, span=span, offset=offset, depth=depth, cwd=cwd)
+        elif language == "python":
+            python_reader.read(self, data, written=written, span=span, offset=offset, depth=depth, cwd=cwd)
+        elif language in ("c", "cpp"):
+            c_reader.read(self, data, language, written=written, span=span, offset=offset, depth=depth, cwd=cwd)
+
+
+def language_of(path: str, data: bytes) -> Language:
+    """The language of a file, from its name, else from its first line."""
+    name = path.rsplit("/", 1)[-1]
+    if name in ("Makefile", "makefile", "GNUmakefile"):
+        return "make"
+    dot = name.rfind(".")
+    if dot > 0 and name[dot:].lower() in EXTENSIONS:
+        return EXTENSIONS[name[dot:].lower()]
+    if data.startswith(b"#!"):
+        first = data[:200].split(b"\n", 1)[0].decode("latin-1")
+        for word, language in SHEBANGS:
+            if word in first:
+                return language
+    return "text"
+
+
+def read_facts(action: Action) -> Facts:
+    """All facts of one action. Never raises on hostile input; what is too large or too deep is an `opaque` fact."""
+    sink = Sink()
+    body = action.body
+    span = (0, len(body))
+    if action.kind == "run":
+        sink.read(body, "shell", written=None, span=span, offset=0)
+    else:
+        path = action.path or ""
+        sink.read(body, language_of(path, body), written=path, span=span, offset=0)
+        from detect.paths import resolve
+
+        where = resolve(path, WORKSPACE)
+        if where is not None:
+            sink.add(Fact("path", where, "text", access="write", written=path, span=(0, 0), given=path, by="write"))
+    return Facts(tuple(sink.items), tuple(sink.codes), body.decode("latin-1"))

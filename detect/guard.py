@@ -1,0 +1,73 @@
+"""Stage 1 of the anti-cheat, as a sandbox worker uses it: judge an action before it runs, and fake a failure.
+
+An action and its episode's context go in; a `Verdict`, and for a blocked action an `Observation` in the exact shape of
+a real one, come out. `enforce` stops a cheat; `observe` records the same verdict and lets it run; `off` looks at
+nothing. The observation never tells a rule; the verdict is for the driver and the audit log only.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from pathlib import Path
+from typing import Literal
+
+from detect.engine import Engine, Judged
+from detect.fakes import Fake, fake_failure
+from detect.rule_set import RULES_DIR, load_rules
+from queues.context import EpisodeContext
+from queues.messages import Action, Observation, Verdict
+
+GuardMode = Literal["enforce", "observe", "off"]
+MAX_SPANS = 16
+_REMEMBERED = 64
+
+
+class Guard:
+    def __init__(self, engine: Engine, mode: GuardMode = "enforce") -> None:
+        self.engine = engine
+        self.mode: GuardMode = mode
+        self._judged: OrderedDict[tuple[Action, str, str], Judged] = OrderedDict()
+
+    @classmethod
+    def load(cls, rules_dir: Path | None = None, mode: GuardMode = "enforce") -> Guard:
+        """A guard with the rules of `rules_dir` (the rule set that ships, by default). Raises RuleError."""
+        return cls(Engine(load_rules(rules_dir or RULES_DIR)), mode)
+
+    def judge(self, action: Action, context: EpisodeContext) -> Verdict:
+        if self.mode == "off":
+            return Verdict()
+        judged = self._look(action, context)
+        rules = self.engine.rules
+        if not judged.hits:
+            return Verdict(rule_set_version=rules.version, rule_set_hash=rules.hash)
+        decision = "block" if any(hit.rule.severity == "block" for hit in judged.hits) else "review"
+        enforced = decision == "block" and self.mode == "enforce"
+        return Verdict(
+            decision=decision,
+            enforced=enforced,
+            rules=tuple(hit.rule.id for hit in judged.hits),
+            families=tuple(dict.fromkeys(hit.rule.family for hit in judged.hits)),
+            rule_set_version=rules.version,
+            rule_set_hash=rules.hash,
+            spans=tuple(dict.fromkeys(e.span for hit in judged.hits for e in hit.evidence))[:MAX_SPANS],
+            message="; ".join(dict.fromkeys(hit.rule.message for hit in judged.hits)),
+            fake=self._fake(judged, action, context).name if enforced else "",
+        )
+
+    def fake(self, action: Action, verdict: Verdict, context: EpisodeContext) -> Observation:
+        """The failure that the agent sees instead of a blocked action's result: the same one for the same action."""
+        return self._fake(self._look(action, context), action, context).observation
+
+    def _fake(self, judged: Judged, action: Action, context: EpisodeContext) -> Fake:
+        return fake_failure(action, [e for hit in judged.hits for e in hit.evidence], judged.facts, context)
+
+    def _look(self, action: Action, context: EpisodeContext) -> Judged:
+        """Judging and faking one action look at it once."""
+        key = (action, context.episode, context.task)
+        judged = self._judged.get(key)
+        if judged is None:
+            judged = self.engine.judge(action, context)
+            self._judged[key] = judged
+            if len(self._judged) > _REMEMBERED:
+                self._judged.popitem(last=False)
+        return judged

@@ -1,0 +1,89 @@
+"""Paths without a file system: what a path or a glob in an action would reach.
+
+Paths are made absolute and lexically normal (`/eval/../eval`, `//eval`, `/proc/self/root/eval`, links made by the
+action itself); globs are asked whether they could reach a protected place. Nothing here touches the disk.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import posixpath
+import re
+from collections.abc import Mapping
+
+from detect.facts import UNKNOWN
+
+KNOWN_NAMES = (
+    "main.py main.c main.sh main.cpp solution.py solution.c solution.sh program program.py program.c reference answers.json "
+    "answers.txt answer.txt answer.py expected.json expected.txt cases.json cases.txt tests.json hidden.json grader.py "
+    "grade.py test_hidden.py key.txt"
+).split()
+"""What a glob that names nothing of a protected place (`/*/*.py`) is tried against."""
+
+_PROC_ROOT = re.compile(r"^/proc/[^/]+/(?:task/[^/]+/)?root(?=/|$)")
+_PROC_CWD = re.compile(r"^/proc/[^/]+/(?:task/[^/]+/)?cwd(?=/|$)")
+_GLOB = re.compile(r"[*?\[]")
+_LETTER = re.compile(r"[A-Za-z0-9_]")
+
+
+def resolve(path: str, cwd: str | None, links: Mapping[str, str] | None = None) -> str | None:
+    """The absolute, lexically normal form of `path`; None when it is relative to an unknown folder."""
+    if not path.startswith("/"):
+        if cwd is None:
+            return None
+        path = f"{cwd}/{path}"
+    path = posixpath.normpath(re.sub(r"^/+", "/", path.replace("\0", "")))
+    for _ in range(4):
+        before = path
+        path = _PROC_ROOT.sub("", path) or "/"
+        path = _PROC_CWD.sub(cwd or "/work", path)
+        for link, target in (links or {}).items():
+            if path == link or path.startswith(link + "/"):
+                path = posixpath.normpath(target + path[len(link) :])
+        path = re.sub(r"^/+", "/", path)
+        if path == before:
+            break
+    return path
+
+
+def is_under(path: str, roots: tuple[str, ...]) -> bool:
+    return any(path == root or path.startswith(root + "/") for root in roots)
+
+
+def reaches(pattern: str, roots: tuple[str, ...]) -> bool:
+    """True when the glob `pattern` (absolute, normal) could name one of `roots` or something below.
+
+    A component that is all wildcard says nothing about what is meant, so `/*/lib/x` is not held to reach `/eval`;
+    only when what follows could be a file that evaluations have (`/*/*.py`, `/*/main.?`).
+    """
+    pattern = re.sub(r"/\*\*(?=/|$)", "/*", pattern).replace("[^", "[!")
+    parts = pattern.strip("/").split("/")
+    for root in roots:
+        names = root.strip("/").split("/")
+        if len(parts) < len(names):
+            continue
+        head, tail = parts[: len(names)], parts[len(names) :]
+        if not all(fnmatch.fnmatchcase(name, part) for name, part in zip(names, head, strict=True)):
+            continue
+        if all(_LETTER.search(part) for part in head):
+            return True
+        if len(tail) == 1 and any(fnmatch.fnmatchcase(name, tail[0]) for name in KNOWN_NAMES):
+            return True
+    return False
+
+
+def touches(path: str, roots: tuple[str, ...]) -> bool:
+    """Whether a path fact's value (a path, a glob, or one with unknown parts) lies at or below one of `roots`."""
+    if is_under(path, roots):
+        return True
+    if UNKNOWN in path:
+        # an unknown part may be one character (`/e${x}al`) as well as a whole name
+        head = path.split("/")[1] if path.startswith("/") else ""
+        path = path.replace(UNKNOWN, "*")
+        return _LETTER.search(head) is not None and reaches(path, roots)
+    return _GLOB.search(path) is not None and reaches(path, roots)
+
+
+def covers(path: str, roots: tuple[str, ...]) -> bool:
+    """Whether walking down from `path` meets one of `roots`."""
+    return path == "/" or any(root.startswith(path + "/") for root in roots)

@@ -1,0 +1,392 @@
+"""Reads Python code into facts: imports, calls by dotted name, paths, programs started, and code in strings.
+
+Aliases (`import os as o`, `from os import system`, `f = open`), `__import__`, `importlib`, `getattr` and folded
+constants are followed, order and branches are not: what any line could do counts. The standard library's `ast` reads
+it; text that is not Python cannot run as Python, so of such text only string literals and imports are kept.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+
+from detect.facts import UNKNOWN, Access, Fact, Sink
+from detect.paths import resolve
+from detect.python_fold import Folder, Value
+
+MAX_NODES = 40_000
+ROUTES = frozenset("route get post put delete patch add_url_rule add_parser add_argument help".split())
+SHELL_CALLS = frozenset(
+    "os.system os.popen subprocess.getoutput subprocess.getstatusoutput commands.getoutput "
+    "asyncio.create_subprocess_shell pty.spawn".split()
+)
+PROGRAM_CALLS = frozenset(
+    "subprocess.run subprocess.Popen subprocess.call subprocess.check_call subprocess.check_output "
+    "asyncio.create_subprocess_exec pty.spawn".split()
+)
+EXEC_CALLS = re.compile(r"os\.(?:exec[lv]p?e?|spawn[lv]p?e?|posix_spawnp?)")
+CODE_CALLS = frozenset("exec eval compile builtins.exec builtins.eval builtins.compile".split())
+PRINT_CALLS = frozenset(
+    "print sys.stdout.write sys.stderr.write re.compile re.match re.search re.sub re.fullmatch re.findall len ord "
+    "logging.info logging.debug logging.warning logging.error ValueError RuntimeError SystemExit Exception".split()
+)
+LIST_CALLS = re.compile(
+    r"os\.(?:listdir|scandir|walk|stat|lstat|access|readlink|chdir|fwalk)|os\.path\.(?:exists|isfile|isdir|getsize)|"
+    r"glob\.i?glob|.*\.(?:exists|is_file|is_dir|iterdir|glob|rglob|stat)"
+)
+WRITE_CALLS = re.compile(r"os\.(?:remove|unlink|rmdir|mkdir|makedirs|rename|chmod|truncate)|.*\.(?:write_text|write_bytes|unlink|mkdir|touch)")
+PATH_METHODS = frozenset(
+    "read_text read_bytes open exists is_file is_dir iterdir glob rglob stat write_text write_bytes unlink mkdir touch".split()
+)
+_STRING = re.compile(r"[rbfuRBFU]{0,2}('''.*?'''|\"\"\".*?\"\"\"|'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\")", re.S)
+_IMPORT = re.compile(r"^\s*(?:import|from)\s+([\w.]+)", re.M)
+
+
+def read(
+    sink: Sink,
+    data: bytes,
+    *,
+    written: str | None,
+    span: tuple[int, int],
+    offset: int | None,
+    depth: int,
+    cwd: str | None,
+) -> None:
+    try:
+        source = data.decode("utf-8")
+    except UnicodeDecodeError:
+        source = data.decode("latin-1")
+    reader = PythonReader(sink, source, written=written, span=span, offset=offset, depth=depth, cwd=cwd)
+    tree = parse(source)
+    if tree is None:
+        reader.unparsed()
+    else:
+        reader.run(tree)
+
+
+def parse(source: str) -> ast.Module | None:
+    source = source.lstrip("\ufeff").replace("\0", "")
+    for text in (source, source.replace(UNKNOWN, "0")) if UNKNOWN in source else (source,):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+    return None
+
+
+class PythonReader:
+    def __init__(
+        self,
+        sink: Sink,
+        source: str,
+        *,
+        written: str | None,
+        span: tuple[int, int],
+        offset: int | None,
+        depth: int,
+        cwd: str | None,
+    ) -> None:
+        self.sink = sink
+        self.source = source
+        self.written = written
+        self.outer_span = span
+        self.offset = offset
+        self.depth = depth
+        self.folders: list[str | None] = [cwd]
+        self.aliases: dict[str, str] = {}
+        self.names: dict[str, Value] = {}
+        self.folder = Folder(self.names, self.dotted)
+        self.docstrings: set[int] = set()
+        self.starts: list[int] | None = None
+
+    # --- reading -------------------------------------------------------------------------------------------------
+
+    def run(self, tree: ast.Module) -> None:
+        nodes: list[ast.AST] = []
+        for node in ast.walk(tree):
+            nodes.append(node)
+            if len(nodes) > MAX_NODES:
+                self._fact("opaque", "too_many_nodes", tree)
+                break
+        for node in nodes:
+            self._learn(node)
+        for node in nodes:
+            if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
+                self._assign(node)
+        calls = [node for node in nodes if isinstance(node, ast.Call)]
+        for node in calls:
+            if self.dotted(node.func) == "os.chdir" and node.args:
+                text = self.folder.text(node.args[0])
+                if text is not None and len(self.folders) < 8:
+                    self.folders.append(resolve(text, self.folders[0]))
+        mentioned: set[int] = set()
+        for node in calls:
+            self._call(node, mentioned)
+        for node in nodes:
+            if isinstance(node, ast.Constant | ast.JoinedStr | ast.BinOp) and id(node) not in self.docstrings:
+                self._text(node, mentioned)
+
+    def unparsed(self) -> None:
+        """Not Python: strings and imports are still worth a look (Python of another version, a template)."""
+        self.sink.add(
+            Fact("opaque", "does_not_parse", "python", written=self.written, span=self.outer_span)
+        )
+        for match in _IMPORT.finditer(self.source):
+            self._raw("import", match.group(1), match.start())
+        for match in _STRING.finditer(self.source):
+            text = match.group(1).strip("'\"")
+            if len(text) < 4096:
+                self._raw("string", text, match.start())
+                if "/" in text and " " not in text and (where := resolve(text, self.folders[0])):
+                    self._raw("path", where, match.start(), access="read", given=text, by="open")
+
+    def _raw(self, kind, value: str, position: int, *, access: Access = "", given: str = "", by: str = "") -> None:
+        line = self.source.count("\n", 0, position) + 1
+        self.sink.add(
+            Fact(
+                kind, value, "python", access=access, written=self.written, span=self.outer_span, line=line, given=given, by=by
+            )
+        )
+
+    def _learn(self, node: ast.AST) -> None:
+        """Imports with their aliases, and which strings are documentation."""
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                self._fact("import", alias.name, node)
+                self.aliases[alias.asname or alias.name.split(".")[0]] = (
+                    alias.name if alias.asname else alias.name.split(".")[0]
+                )
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            module = node.module or ""
+            self._fact("import", module, node)
+            for alias in node.names:
+                self._fact("import", f"{module}.{alias.name}", node)
+                self.aliases[alias.asname or alias.name] = f"{module}.{alias.name}"
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant | ast.JoinedStr):
+            self.docstrings.add(id(node.value))
+
+    def _assign(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign) -> None:
+        if node.value is None:
+            return
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        for target in targets:
+            if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                for part, value in zip(target.elts, node.value.elts, strict=False):
+                    self._bind(part, value)
+            elif isinstance(node, ast.AugAssign):
+                if isinstance(target, ast.Name) and isinstance(node.op, ast.Add):
+                    before, more = self.names.get(target.id), self.folder.fold(node.value)
+                    if isinstance(before, str) and isinstance(more, str) and len(before) + len(more) < 65536:
+                        self.names[target.id] = before + more
+            else:
+                self._bind(target, node.value)
+
+    def _bind(self, target: ast.expr, value: ast.expr) -> None:
+        name = target.id if isinstance(target, ast.Name) else None
+        if isinstance(target, ast.Attribute):
+            name = self.dotted(target)
+        if name is None:
+            return
+        folded = self.folder.fold(value)
+        if folded is not None:
+            # of two values, the longer string is kept: a placeholder must not hide a path
+            before = self.names.get(name)
+            if not isinstance(before, str) or not isinstance(folded, str) or len(folded) >= len(before):
+                self.names[name] = folded
+        elif isinstance(target, ast.Name) and (dotted := self.dotted(value)) is not None and dotted != name:
+            self.aliases[name] = dotted
+
+    # --- calls ---------------------------------------------------------------------------------------------------
+
+    def dotted(self, node: ast.AST, depth: int = 0) -> str | None:
+        """The dotted name of what an expression stands for, through aliases, `__import__` and `getattr`."""
+        if depth > 40:
+            return None
+        if isinstance(node, ast.Name):
+            return self.aliases.get(node.id, node.id)
+        if isinstance(node, ast.Attribute):
+            owner = self.dotted(node.value, depth + 1)
+            if owner is None:
+                return None
+            owner = "" if owner in ("builtins", "__builtins__") else owner + "."
+            return f"{owner}{node.attr}"
+        if isinstance(node, ast.Call):
+            callee = self.dotted(node.func, depth + 1)
+            if callee in ("__import__", "importlib.import_module", "importlib.__import__") and node.args:
+                return self.folder.text(node.args[0])
+            if callee == "getattr" and len(node.args) >= 2:
+                owner, name = self.dotted(node.args[0], depth + 1), self.folder.text(node.args[1])
+                if owner is None or name is None:
+                    return None
+                return name if owner in ("builtins", "__builtins__") else f"{owner}.{name}"
+            return None if callee is None else f"{callee}()"
+        if isinstance(node, ast.Subscript) and isinstance(key := self.folder.fold(node.slice), str):
+            owner = self.dotted(node.value, depth + 1)
+            if owner in ("sys.modules", "globals()", "__builtins__", "__builtins__.__dict__", "vars()", "locals()"):
+                return key
+            if owner is not None and owner.endswith(".__dict__"):
+                return f"{owner.removesuffix('.__dict__')}.{key}"
+        return None
+
+    def _call(self, node: ast.Call, mentioned: set[int]) -> None:
+        name = self.dotted(node.func)
+        if name is None:
+            return
+        texts = [self.folder.text(arg) for arg in node.args[:32]]
+        keywords = {k.arg: self.folder.text(k.value) for k in node.keywords if k.arg}
+        shown = tuple(t if t is not None else UNKNOWN for t in texts)
+        shown += tuple(f"{k}={v if v is not None else UNKNOWN}" for k, v in keywords.items())
+        self._fact("call", name, node, args=self._shown(node, shown))
+        last = name.rsplit(".", 1)[-1]
+        if name in PRINT_CALLS or (isinstance(node.func, ast.Attribute) and last in ROUTES):
+            mentioned.update(id(arg) for arg in node.args)
+            return
+        if name in ("__import__", "importlib.import_module") and texts and texts[0]:
+            self._fact("import", texts[0], node)
+        if name in CODE_CALLS and node.args:
+            self._code(node, texts[0])
+        self._programs(name, node, texts, keywords)
+        access = self._access(name, texts, keywords)
+        for arg, text in zip(node.args, texts, strict=False):
+            mentioned.add(id(arg))
+            if text is not None:
+                self._path(text, access, name, node)
+        for text in keywords.values():
+            if text is not None:
+                self._path(text, access, name, node)
+        if isinstance(node.func, ast.Attribute) and node.func.attr in PATH_METHODS:
+            owner = self.folder.text(node.func.value)
+            if owner is not None:
+                self._path(owner, access, name, node)
+                if last in ("glob", "rglob") and texts and texts[0]:
+                    self._path(f"{owner}/{texts[0]}", "list", name, node)
+
+    def _shown(self, node: ast.Call, shown: tuple[str, ...]) -> tuple[str, ...]:
+        """Arguments as strings; a dotted constant (`socket.AF_INET`) is shown by name, a tuple by its parts."""
+        result = list(shown)
+        for number, arg in enumerate(node.args[: len(shown)]):
+            if result[number] != UNKNOWN:
+                continue
+            if isinstance(arg, ast.Attribute | ast.Name):
+                result[number] = self.dotted(arg) or UNKNOWN
+            elif isinstance(value := self.folder.fold(arg), list):
+                result[number] = " ".join(str(item) for item in value[:16])
+            elif isinstance(value, int):
+                result[number] = str(value)
+        return tuple(result)
+
+    def _access(self, name: str, texts: list[str | None], keywords: dict[str, str | None]) -> Access:
+        if name in ("open", "io.open", "codecs.open") or name.endswith(".open"):
+            mode = keywords.get("mode") or (texts[1] if len(texts) > 1 else None) or "r"
+            return "write" if set(mode) & set("wax") else "read"
+        if LIST_CALLS.fullmatch(name):
+            return "list"
+        if WRITE_CALLS.fullmatch(name):
+            return "write"
+        return "read"
+
+    def _programs(self, name: str, node: ast.Call, texts: list[str | None], keywords: dict[str, str | None]) -> None:
+        shell = any(
+            k.arg == "shell" and isinstance(k.value, ast.Constant) and bool(k.value.value) for k in node.keywords
+        )
+        first = node.args[0] if node.args else next((k.value for k in node.keywords if k.arg in ("args", "cmd")), None)
+        if first is None:
+            return
+        value = self.folder.fold(first)
+        if name in SHELL_CALLS or (name in PROGRAM_CALLS and shell):
+            script = " ".join(map(str, value)) if isinstance(value, list) else self.folder.text(first)
+            if script is None:
+                self._fact("opaque", "unknown_script", node)
+            else:
+                self._shell(script, node)
+        elif name in PROGRAM_CALLS:
+            words = [str(item) for item in value] if isinstance(value, list) else [texts[0] or UNKNOWN] if texts else []
+            if name.startswith("asyncio"):
+                words = [t if t is not None else UNKNOWN for t in texts]
+            self._program(words, node)
+        elif EXEC_CALLS.fullmatch(name):
+            words: list[str] = []
+            for arg in node.args:
+                folded = self.folder.fold(arg)
+                words += [str(item) for item in folded] if isinstance(folded, list) else [str(folded)] if folded else []
+            self._program(words[:1] + words[2:] if "spawn" not in name else words[1:2] + words[2:], node)
+
+    def _program(self, words: list[str], node: ast.Call) -> None:
+        """A program with an argument list, read as the shell command it amounts to."""
+        if words and words[0]:
+            quoted = " ".join("'" + word.replace("'", "'\\''") + "'" for word in words)
+            self._shell(quoted, node)
+
+    def _shell(self, script: str, node: ast.AST) -> None:
+        data = script.encode("latin-1", "replace")
+        self.sink.read(
+            data, "shell", written=self.written, span=self._span(node), depth=self.depth + 1, cwd=self.folders[-1]
+        )
+
+    def _code(self, node: ast.Call, text: str | None) -> None:
+        if text is None or not text.replace(UNKNOWN, ""):
+            self._fact("opaque", "unknown_code", node)
+            return
+        data = text.encode("utf-8", "replace")
+        self.sink.read(
+            data, "python", written=self.written, span=self._span(node), depth=self.depth + 1, cwd=self.folders[0]
+        )
+
+    # --- strings and paths ---------------------------------------------------------------------------------------
+
+    def _text(self, node: ast.Constant | ast.JoinedStr | ast.BinOp, mentioned: set[int]) -> None:
+        text = self.folder.text(node)
+        if not text or len(text) > 4096:
+            return
+        self._fact("string", text, node)
+        if id(node) not in mentioned and "/" in text:
+            self._path(text, "read" if text.startswith("/") else "mention", "", node)
+
+    def _path(self, text: str, access: Access, by: str, node: ast.AST) -> None:
+        if not text or len(text) > 1024 or "\n" in text or " " in text.strip():
+            return
+        for cwd in self.folders:
+            where = resolve(text, cwd, self.sink.links)
+            if where is not None:
+                self._fact("path", where, node, access=access, given=text, by=by)
+
+    def _span(self, node: ast.AST) -> tuple[int, int]:
+        if self.offset is None or not hasattr(node, "lineno"):
+            return self.outer_span
+        if self.starts is None:
+            self.starts = [0]
+            for line in self.source.encode("utf-8", "surrogateescape").split(b"\n"):
+                self.starts.append(self.starts[-1] + len(line) + 1)
+        start = self.starts[node.lineno - 1] + node.col_offset
+        end_line = getattr(node, "end_lineno", None) or node.lineno
+        end = self.starts[end_line - 1] + (getattr(node, "end_col_offset", None) or node.col_offset)
+        return (self.offset + start, self.offset + end)
+
+    def _fact(
+        self,
+        kind,
+        value: str,
+        node: ast.AST,
+        *,
+        args: tuple[str, ...] = (),
+        access: Access = "",
+        given: str = "",
+        by: str = "",
+    ) -> None:
+        self.sink.add(
+            Fact(
+                kind,
+                value,
+                "python",
+                args=args,
+                access=access,
+                written=self.written,
+                span=self._span(node),
+                line=getattr(node, "lineno", 1),
+                given=given,
+                by=by,
+            )
+        )

@@ -1,0 +1,607 @@
+"""Reads a shell script into facts: the programs it would start, with resolved arguments, in order.
+
+The script is walked as a flat sequence of simple commands: variables, the working folder, files and links the script
+makes, and text that is known from `echo`, here-documents and pipes are followed; branches are all taken. Code handed to
+interpreters (`sh -c`, `eval`, `python3 - <<EOF`, `xargs`, `find -exec`) is read too. It must never fail or run long.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+from collections.abc import Sequence
+
+from detect import shell_output
+from detect.facts import UNKNOWN, Access, Fact, Language, Sink, language_of
+from detect.paths import resolve
+from detect.shell_expand import Expander, Word
+from detect.shell_words import Token, lex
+
+MAX_COMMANDS = 2000
+RESERVED = frozenset("if then elif else fi do done while until time ! { } coproc".split())
+SHELLS = frozenset("sh bash dash ash zsh ksh rbash".split())
+PYTHON = re.compile(r"(?:python|pypy)[\d.]*")
+ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[[^]]*\])?(\+?)=(.*)\Z", re.S)
+EMBEDDED_PATH = re.compile(r"(?:^|[=:<>@\"'(,\s])(/[^\s\"'<>(),;:|&]+)")
+SED_FILE = re.compile(r"(?:^|[;{}\d$/\s])[rRwW]\s*(/[^\s;}]+)")
+
+LISTING = frozenset("ls dir vdir find tree du stat test [ [[ cd pushd file which readlink realpath locate fd".split())
+WRITING = frozenset("rm rmdir unlink touch mkdir chmod chown truncate tee shred chattr mkfifo mknod".split())
+COPYING = frozenset("cp mv install ln rsync scp".split())
+MENTIONING = frozenset("echo printf : true false logger which command type git export alias kill".split())
+OPTIONS_WITH_VALUE = {
+    "env": ("-u", "-C", "-S", "--unset", "--chdir"),
+    "nice": ("-n", "--adjustment"),
+    "timeout": ("-s", "-k", "--signal", "--kill-after"),
+    "stdbuf": ("-i", "-o", "-e"),
+    "sudo": ("-u", "-g"),
+    "xargs": ("-I", "-n", "-L", "-P", "-d", "-a", "-s", "-E"),
+    "exec": ("-a",),
+    "ionice": ("-c", "-n"),
+    "strace": ("-e", "-o", "-p", "-s"),
+    "chroot": (),
+}
+WRAPPERS = frozenset("env nice timeout stdbuf sudo exec ionice nohup setsid time command builtin strace ltrace chroot unshare doas".split())
+
+
+def read(
+    sink: Sink,
+    data: bytes,
+    language: Language,
+    *,
+    written: str | None,
+    span: tuple[int, int],
+    offset: int | None,
+    depth: int,
+    cwd: str | None,
+) -> None:
+    text = data.decode("latin-1")
+    if language == "make":
+        text, offset = recipes(text), None
+    ShellReader(sink, text, written=written, span=span, offset=offset, depth=depth, cwd=cwd).run()
+
+
+def recipes(makefile: str) -> str:
+    """The shell lines of a makefile, with its variables as shell variables."""
+    lines = []
+    for line in makefile.replace("\\\n", " ").split("\n"):
+        variable = re.match(r"\s*([A-Za-z_]\w*)\s*[:?+]?:?=\s*(.*)", line) if not line.startswith("\t") else None
+        if variable:
+            lines.append(f"{variable.group(1)}='{variable.group(2)}'")
+        elif line.startswith("\t"):
+            lines.append(line.lstrip("\t@-+ "))
+        else:
+            lines.append("")
+        lines[-1] = re.sub(r"\$[({](shell\s+)?([^(){}]*)[)}]", _make_reference, lines[-1]).replace("$$", "$")
+    return "\n".join(lines)
+
+
+def _make_reference(match: re.Match[str]) -> str:
+    return f"$({match.group(2)})" if match.group(1) else "${" + match.group(2) + "}"
+
+
+class ShellReader:
+    def __init__(
+        self,
+        sink: Sink,
+        text: str,
+        *,
+        written: str | None,
+        span: tuple[int, int],
+        offset: int | None,
+        depth: int,
+        cwd: str | None,
+        variables: dict[str, str] | None = None,
+        files: dict[str, str] | None = None,
+    ) -> None:
+        self.sink = sink
+        self.text = text
+        self.written = written
+        self.outer_span = span
+        self.offset = offset
+        self.depth = depth
+        self.cwd = cwd
+        self.variables = {"IFS": " \t\n", **(variables or {})}
+        self.files = files if files is not None else {}
+        self.own_files = files is None
+        self.expander = Expander(self.variables, self.substitute)
+        self.newlines = [i for i, char in enumerate(text) if char == "\n"]
+        self.commands = 0
+        self.output: list[str | None] = []
+        self.token = Token("newline", "\n", 0, 0)
+        self._set_cwd(cwd)
+
+    # --- the walk -----------------------------------------------------------------------------------------------
+
+    def run(self) -> str | None:
+        """Read the whole script; returns what it would print, when all of that is known."""
+        saved: list[tuple[dict[str, str], str | None]] = []
+        words: list[Token] = []
+        redirects: list[tuple[Token, Token | None]] = []
+        piped: str | None = None
+        in_case: list[bool] = []
+        """One entry for each open `case`: True while a pattern is expected."""
+        tokens = lex(self.text)
+        index = 0
+        while index < len(tokens) and self.commands <= MAX_COMMANDS:
+            token = tokens[index]
+            index += 1
+            if token.kind == "word":
+                if in_case and in_case[-1] and token.text != "esac":
+                    continue
+                if token.text == "esac" and in_case and not words:
+                    in_case.pop()
+                    continue
+                if not words and token.text in RESERVED:
+                    continue
+                words.append(token)
+                if len(words) == 3 and words[0].text == "case" and token.text == "in":
+                    in_case.append(True)
+                    words = []
+                continue
+            if token.kind == "operator" and token.text[0] in "<>" or token.text in ("&>", "&>>"):
+                target = tokens[index] if index < len(tokens) and tokens[index].kind == "word" else None
+                index += target is not None
+                redirects.append((token, target))
+                continue
+            if token.text == "(":
+                if in_case and in_case[-1]:
+                    continue
+                if len(words) == 1 and index < len(tokens) and tokens[index].text == ")":
+                    index += 1
+                    words = []
+                    continue
+                if words and ASSIGNMENT.match(words[-1].text) and words[-1].text.endswith("="):
+                    index = self._array(words.pop(), tokens, index)
+                    continue
+                saved.append((dict(self.variables), self.cwd))
+            elif token.text == ")" and in_case and in_case[-1]:
+                in_case[-1] = False
+                words = []
+                continue
+            pipes = token.text in ("|", "|&")
+            output = self._simple(words, redirects, piped)
+            if not pipes and (words or redirects):
+                self.output.append(output)
+            piped = output if pipes else None
+            if pipes and not words and not redirects:
+                piped = None
+            words, redirects = [], []
+            if token.text == ")" and saved:
+                variables, self.cwd = saved.pop()
+                self.variables.clear()
+                self.variables.update(variables)
+            if token.text in (";;", ";&", ";;&") and in_case:
+                in_case[-1] = True
+        if words or redirects:
+            self.output.append(self._simple(words, redirects, piped))
+        if self.commands > MAX_COMMANDS:
+            self._opaque("too_many_commands")
+        if self.own_files:
+            for path, content in self.files.items():
+                data = content.encode("latin-1", "replace")
+                self.sink.read(
+                    data, language_of(path, data), written=path, span=self.outer_span, depth=self.depth + 1, cwd=self.cwd
+                )
+        known = [part for part in self.output if part is not None]
+        return "".join(known) if len(known) == len(self.output) else None
+
+    def _array(self, name: Token, tokens: list[Token], index: int) -> int:
+        """`name=( words )`: elements as `name[0]`, `name[1]`, ...; all of them as `name[@]`."""
+        match = ASSIGNMENT.match(name.text)
+        values: list[str] = []
+        while index < len(tokens) and tokens[index].text != ")":
+            if tokens[index].kind == "word" and len(values) < 64:
+                values += [word.text for word in self.expander.words(tokens[index].text)]
+            index += 1
+        if match:
+            key = match.group(1)
+            self.variables[key] = values[0] if values else ""
+            for number, value in enumerate(values):
+                self.variables[f"{key}[{number}]"] = value
+            self.variables[f"{key}[@]"] = self.variables[f"{key}[*]"] = " ".join(values)
+        return index + 1
+
+    # --- one simple command --------------------------------------------------------------------------------------
+
+    def _simple(
+        self, tokens: list[Token], redirects: list[tuple[Token, Token | None]], stdin: str | None
+    ) -> str | None:
+        if not tokens and not redirects:
+            return None
+        self.commands += 1
+        self.token = tokens[0] if tokens else redirects[0][0]
+        to_file: list[tuple[str, bool]] = []
+        from_file = False
+        for operator, target in redirects:
+            raw = target.text if target else ""
+            if operator.text in ("<<", "<<-"):
+                body = operator.heredoc or ""
+                stdin = body if operator.literal else self.expander.body(body)
+            elif operator.text == "<<<":
+                stdin = self.expander.value(raw) + "\n"
+            elif not (operator.text in (">&", "<&") and re.fullmatch(r"\d+|-", raw)):
+                for word in self.expander.words(raw)[:1]:
+                    reading = operator.text[0] == "<"
+                    self._path(word, "read" if reading else "write", "")
+                    if reading:
+                        from_file = True
+                        stdin = self.files.get(self._resolve(word.text) or "")
+                    else:
+                        to_file.append((word.text, ">>" in operator.text))
+        words: list[Word] = []
+        leading = True
+        for token in tokens:
+            assignment = ASSIGNMENT.match(token.text) if leading else None
+            if assignment:
+                self._assign(assignment)
+                continue
+            leading = False
+            words += self.expander.words(token.text)
+        output = self._command(words, stdin) if words else (stdin if from_file else "")
+        for path, append in to_file:
+            self._write(path, output, append)
+            output = ""
+        return output
+
+    def _assign(self, match: re.Match[str]) -> None:
+        name, plus, raw = match.groups()
+        value = self.expander.value(raw)
+        self.variables[name] = self.variables.get(name, "") + value if plus else value
+        if name in ("LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONSTARTUP", "PATH", "BASH_ENV"):
+            self._fact("command", "export", (f"{name}={value}",))
+
+    def _command(self, words: Sequence[Word], stdin: str | None, nesting: int = 0) -> str | None:
+        program = words[0].text
+        name = program.rstrip("/").rsplit("/", 1)[-1]
+        args = tuple(word.text for word in words[1:])
+        if UNKNOWN in program:
+            self._opaque("unknown_program")
+            name = UNKNOWN if not name.replace(UNKNOWN, "") else name
+        if name in ("for", "select"):
+            return self._loop(words)
+        if name == "function":
+            return ""
+        self._fact("command", name, args)
+        if "/" in program or words[0].is_glob:
+            self._path(words[0], "run", name)
+        if nesting < 6 and (inner := self._wrapped(name, words)) is not None:
+            return self._command(inner, stdin, nesting + 1)
+        self._paths(name, words[1:])
+        return self._special(name, words, args, stdin, nesting)
+
+    def _wrapped(self, name: str, words: Sequence[Word]) -> Sequence[Word] | None:
+        """The command behind `env`, `timeout 5`, `nohup`, `busybox`, ...; None when there is none."""
+        if name in ("busybox", "toybox") and len(words) > 1 and not words[1].text.startswith("-"):
+            return words[1:]
+        if name not in WRAPPERS:
+            return None
+        valued = OPTIONS_WITH_VALUE.get(name, ())
+        index = 1
+        while index < len(words):
+            text = words[index].text
+            if name == "command" and text in ("-v", "-V"):
+                return None
+            if text.startswith("-"):
+                index += 2 if text in valued else 1
+            elif name == "env" and (assignment := ASSIGNMENT.match(text)):
+                self._assign(assignment)
+                index += 1
+            else:
+                break
+        if name in ("timeout", "chroot"):
+            index += 1
+        return words[index:] if index < len(words) else None
+
+    def _special(
+        self, name: str, words: Sequence[Word], args: tuple[str, ...], stdin: str | None, nesting: int
+    ) -> str | None:
+        """Commands that change what is known (folder, variables, files) or that are given code."""
+        if name in ("cd", "pushd"):
+            targets = [a for a in args if not a.startswith("-")]
+            self._set_cwd(self._resolve(targets[0]) if targets and UNKNOWN not in targets[0] else None)
+            return ""
+        if name in ("export", "declare", "local", "readonly", "typeset"):
+            for arg in args:
+                if assignment := ASSIGNMENT.match(arg):
+                    self._assign_known(assignment.group(1), assignment.group(3))
+            return ""
+        if name in ("read", "mapfile", "readarray"):
+            names = [a for a in args if re.fullmatch(r"[A-Za-z_]\w*", a)] or ["REPLY"]
+            values = stdin.split("\n", 1)[0].split(None, len(names) - 1) if stdin else []
+            for number, variable in enumerate(names):
+                self.variables[variable] = values[number] if number < len(values) else UNKNOWN
+            return ""
+        if name == "eval":
+            return self._script(" ".join(args))
+        if name == "trap" and args:
+            return self._script(args[0])
+        if name == "alias":
+            for arg in args:
+                if "=" in arg:
+                    self._script(arg.split("=", 1)[1])
+            return ""
+        if name == "ln":
+            self._link(args)
+            return ""
+        if name == "tee":
+            for arg in args:
+                if not arg.startswith("-"):
+                    self._write(arg, stdin, "-a" in args)
+            return stdin
+        if name == "xargs":
+            return self._xargs(words, stdin, nesting)
+        if name == "find":
+            self._find(words, nesting)
+            return None
+        if name in SHELLS or name in (".", "source"):
+            return self._shell(name, args, stdin)
+        if PYTHON.fullmatch(name):
+            self._python(args, stdin)
+            return None
+        if name in ("gcc", "cc", "g++", "clang", "tcc") and "-" in args and stdin is not None:
+            self._code(stdin, "c", self._output_name(args))
+            return None
+        if name in ("make", "gmake") and stdin is not None:
+            self._code(stdin, "make", self.written)
+            return None
+        return shell_output.output(name, args, stdin, cwd=self.cwd, files=self.files, resolve=self._resolve)
+
+    # --- code in commands ----------------------------------------------------------------------------------------
+
+    def _script(self, script: str) -> str | None:
+        """Read `script` as running here and now: it shares variables, files and the working folder."""
+        if script.replace(UNKNOWN, "").strip() == "":
+            self._opaque("unknown_script")
+            return None
+        if self.depth >= 10:
+            self._opaque("too_deep")
+            return None
+        inner = ShellReader(
+            self.sink,
+            script,
+            written=self.written,
+            span=self._span(),
+            offset=None,
+            depth=self.depth + 1,
+            cwd=self.cwd,
+            variables=self.variables,
+            files=self.files,
+        )
+        inner.commands = self.commands
+        output = inner.run()
+        self.commands = inner.commands
+        self.variables.update(inner.variables)
+        self._set_cwd(inner.cwd)
+        return output
+
+    def substitute(self, script: str) -> str | None:
+        """What `$(script)` prints, when that is known; `$(<file)` and the folder it changes stay its own."""
+        cwd, variables = self.cwd, dict(self.variables)
+        output = self._script(script)
+        self.variables.clear()
+        self.variables.update(variables)
+        self._set_cwd(cwd)
+        return output
+
+    def _shell(self, name: str, args: tuple[str, ...], stdin: str | None) -> str | None:
+        for number, arg in enumerate(args):
+            if name in SHELLS and re.fullmatch(r"-[a-z]*c", arg) and number + 1 < len(args):
+                for position, value in enumerate(args[number + 2 :]):
+                    self.variables[str(position)] = value
+                return self._script(args[number + 1])
+            if arg.startswith("-") and arg != "-":
+                continue
+            content = self.files.get(self._resolve(arg) or "")
+            if content is not None:
+                for position, value in enumerate(args[number + 1 :], 1):
+                    self.variables[str(position)] = value
+                return self._script(content)
+            if UNKNOWN in arg:
+                self._opaque("unknown_script")
+            if arg not in ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"):
+                return None
+        if stdin is None:
+            self._opaque("unknown_script")
+            return None
+        return self._script(stdin)
+
+    def _python(self, args: tuple[str, ...], stdin: str | None) -> None:
+        for number, arg in enumerate(args):
+            if re.fullmatch(r"-[A-Za-z]*c", arg) and number + 1 < len(args):
+                self._code(args[number + 1], "python", self.written)
+                return
+            if re.fullmatch(r"-[A-Za-z]*m", arg) and number + 1 < len(args):
+                self._fact("command", args[number + 1], args[number + 2 :])
+                return
+            if arg in ("-W", "-X") or (arg.startswith("-") and arg != "-"):
+                continue
+            if arg not in ("-", "/dev/stdin"):
+                return
+        if stdin is not None:
+            self._code(stdin, "python", self.written)
+
+    def _code(self, code: str, language: Language, written: str | None) -> None:
+        data = code.encode("latin-1", "replace")
+        offset = None
+        if self.offset is not None and len(code) > 3:
+            place = self.text.find(code, self.token.start)
+            offset = self.offset + place if place >= 0 else None
+        self.sink.read(
+            data, language, written=written, span=self._span(), offset=offset, depth=self.depth + 1, cwd=self.cwd
+        )
+
+    def _xargs(self, words: Sequence[Word], stdin: str | None, nesting: int) -> str | None:
+        index = 1
+        placeholder = ""
+        while index < len(words) and words[index].text.startswith("-"):
+            text = words[index].text
+            if text.startswith("-I"):
+                placeholder = text[2:] or (words[index + 1].text if index + 1 < len(words) else "")
+            index += 2 if text in OPTIONS_WITH_VALUE["xargs"] else 1
+        command = list(words[index:]) or [Word("echo", "echo")]
+        if nesting >= 6:
+            return None
+        if stdin is None:
+            if command[0].text in SHELLS:
+                self._opaque("unknown_script")
+            return self._command(command, None, nesting + 1)
+        values = stdin.split()[:64]
+        if placeholder:
+            outputs = []
+            for value in values:
+                replaced = [w.text.replace(placeholder, value) for w in command]
+                outputs.append(self._command([Word(t, t) for t in replaced], None, nesting + 1))
+            return "".join(o for o in outputs if o) if all(o is not None for o in outputs) else None
+        return self._command([*command, *(Word(value, value) for value in values)], None, nesting + 1)
+
+    def _find(self, words: Sequence[Word], nesting: int) -> None:
+        for number, word in enumerate(words):
+            if word.text in ("-exec", "-execdir", "-ok", "-okdir") and nesting < 6:
+                command = []
+                for part in words[number + 1 :]:
+                    if part.text in (";", "+"):
+                        break
+                    command.append(part)
+                if command:
+                    self._command(command, None, nesting + 1)
+
+    # --- files and paths -----------------------------------------------------------------------------------------
+
+    def _link(self, args: tuple[str, ...]) -> None:
+        names = [a for a in args if not a.startswith("-")]
+        if not names:
+            return
+        target = self._resolve(names[0])
+        link = self._resolve(names[1] if len(names) > 1 else names[0].rstrip("/").rsplit("/", 1)[-1])
+        if target and link and target != link and len(self.sink.links) < 64:
+            self.sink.links[link] = target
+            self.sink.links.setdefault(f"{link}/{target.rsplit('/', 1)[-1]}", target)
+
+    def _write(self, path: str, content: str | None, append: bool) -> None:
+        where = self._resolve(path)
+        if where is None or where.startswith("/dev/"):
+            return
+        text = UNKNOWN if content is None else content
+        self.files[where] = (self.files.get(where, "") if append else "") + text
+        # a file that is written twice counts with every content that it had
+        if not append and content is not None:
+            data = content.encode("latin-1", "replace")
+            offset = None
+            if self.offset is not None and len(content) > 3:
+                place = self.text.find(content, self.token.start)
+                offset = self.offset + place if place >= 0 else None
+            self.sink.read(
+                data, language_of(where, data), written=where, span=self._span(), offset=offset, depth=self.depth + 1, cwd=self.cwd
+            )
+
+    def _output_name(self, args: tuple[str, ...]) -> str:
+        return args[args.index("-o") + 1] if "-o" in args[:-1] else "a.out"
+
+    def _paths(self, name: str, words: Sequence[Word]) -> None:
+        """A path fact for every argument that is, or contains, a path."""
+        plain = [w for w in words if not w.text.startswith("-")]
+        skip_first = name in ("grep", "egrep", "fgrep", "sed", "awk", "gawk", "mawk") and not any(
+            w.text in ("-e", "-f") for w in words
+        )
+        for number, word in enumerate(plain):
+            access: Access = "read"
+            if name in LISTING:
+                access = "list"
+            elif name in WRITING:
+                access = "write"
+            elif name in COPYING:
+                access = "write" if number == len(plain) - 1 and number > 0 else "read"
+            elif name in MENTIONING:
+                access = "list" if word.is_glob else "mention"
+            elif number == 0 and (name in SHELLS or name in (".", "source") or PYTHON.fullmatch(name)):
+                access = "run"
+            if skip_first and number == 0:
+                self._program_text(name, word.text)
+                continue
+            self._path(word, access, name)
+            if name not in MENTIONING and name not in SHELLS and not PYTHON.fullmatch(name):
+                self._embedded(word.text, name, start=1)
+        for word in words:
+            if word.text.startswith("-") and "/" in word.text and name not in MENTIONING:
+                self._embedded(word.text, name, start=0)
+                short = re.match(r"-[A-Za-z](/.*)", word.text)
+                if short:
+                    self._path(Word(short.group(1), short.group(1)), "read", name)
+
+    def _program_text(self, name: str, text: str) -> None:
+        """The first argument of awk and sed is a program that may name files; grep's is a pattern."""
+        if name == "sed":
+            for match in SED_FILE.finditer(text[:4096]):
+                self._path(Word(match.group(1), match.group(1)), "read", name)
+        elif name.endswith("awk"):
+            for match in re.finditer(r'"(/[^"]*)"', text[:16384]):
+                self._path(Word(match.group(1), match.group(1)), "read", name)
+            for match in re.finditer(r'system\s*\(\s*"((?:[^"\\]|\\.)*)"|"((?:[^"\\]|\\.)*)"\s*\|', text[:16384]):
+                self._script(match.group(1) or match.group(2) or "")
+
+    def _embedded(self, text: str, name: str, start: int) -> None:
+        for match in EMBEDDED_PATH.finditer(text[:4096], start - 1 if start else 0):
+            if match.start(1) >= start:
+                self._path(Word(match.group(1), match.group(1)), "read", name)
+
+    def _path(self, word: Word, access: Access, by: str) -> None:
+        where = self._resolve(word.pattern)
+        if where is not None and len(where) < 4096:
+            self._fact("path", where, (), access=access, given=word.text, by=by)
+
+    def _resolve(self, path: str) -> str | None:
+        return resolve(path, self.cwd, self.sink.links)
+
+    def _loop(self, words: Sequence[Word]) -> str:
+        """`for name in words`: the variable takes all values, so the body is read with them side by side."""
+        if len(words) > 3:
+            values = words[3:]
+            for word in values:
+                self._path(word, "list" if word.is_glob else "mention", "for")
+            self.variables[words[1].text] = values[0].text if len(values) == 1 else UNKNOWN
+            interesting = [w.text for w in values if w.text.startswith("/") or "/" in w.text]
+            if interesting:
+                self.variables[words[1].text] = interesting[0]
+        elif len(words) > 1:
+            self.variables[words[1].text] = UNKNOWN
+        return ""
+
+    # --- small things --------------------------------------------------------------------------------------------
+
+    def _assign_known(self, name: str, value: str) -> None:
+        self.variables[name] = value
+        if name in ("LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONPATH", "PATH"):
+            self._fact("command", "export", (f"{name}={value}",))
+
+    def _set_cwd(self, cwd: str | None) -> None:
+        self.variables["OLDPWD"] = self.variables.get("PWD", UNKNOWN)
+        self.cwd = cwd
+        self.variables["PWD"] = UNKNOWN if cwd is None else cwd
+
+    def _span(self) -> tuple[int, int]:
+        if self.offset is None:
+            return self.outer_span
+        return (self.offset + self.token.start, self.offset + self.token.end)
+
+    def _line(self) -> int:
+        return bisect.bisect_left(self.newlines, self.token.start) + 1
+
+    def _opaque(self, reason: str) -> None:
+        self._fact("opaque", reason, ())
+
+    def _fact(self, kind, value: str, args: tuple[str, ...], *, access: Access = "", given: str = "", by: str = "") -> None:
+        self.sink.add(
+            Fact(
+                kind,
+                value,
+                "shell",
+                args=args,
+                access=access,
+                written=self.written,
+                span=self._span(),
+                line=self._line(),
+                given=given,
+                by=by,
+            )
+        )

@@ -1,0 +1,82 @@
+"""tree-sitter behind two functions: parse a piece of code, and ask a rule's query about it.
+
+Grammars are the single-language wheels, loaded on first use: nothing is downloaded. Parsing stops after
+`MAX_BYTES` of input, because error recovery is slow on hostile text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from audit.errors import EctypeError
+from detect.facts import Code
+from detect.rule_set import Condition, QueryCondition, Rule
+
+if TYPE_CHECKING:
+    from tree_sitter import Language, Parser, Query, Tree
+else:
+    Tree = object
+
+MAX_BYTES = 32 * 1024
+MAX_MATCHES = 64
+
+
+@lru_cache(maxsize=8)
+def _language(name: str) -> Language:
+    import importlib
+
+    import tree_sitter
+
+    module = importlib.import_module("tree_sitter_" + {"shell": "bash"}.get(name, name))
+    return tree_sitter.Language(module.language())
+
+
+@lru_cache(maxsize=8)
+def _parser(name: str) -> Parser:
+    import tree_sitter
+
+    return tree_sitter.Parser(_language(name))
+
+
+@lru_cache(maxsize=256)
+def _compiled(language: str, source: str) -> Query:
+    import tree_sitter
+
+    return tree_sitter.Query(_language(language), source)
+
+
+def check_queries(rules: Iterable[Rule]) -> None:
+    """Compile every query of the rules; raises EctypeError naming the rule whose query is wrong."""
+    for rule in rules:
+        for query in _queries(rule.when):
+            try:
+                _compiled(query.language, query.source)
+            except ValueError as error:
+                raise EctypeError(
+                    f"bad tree-sitter query: {error}", where=f"rule {rule.id}", remedy="correct the query"
+                ) from error
+
+
+def _queries(condition: Condition) -> list[QueryCondition]:
+    found = [condition.query] if condition.query is not None else []
+    for part in (*(condition.any or ()), *(condition.all or ()), *(condition.none or ())):
+        found += _queries(part)
+    return found
+
+
+def parse(code: Code) -> Tree:
+    return _parser(code.language).parse(code.data[:MAX_BYTES])
+
+
+def captures(tree: Tree, query: QueryCondition) -> list[tuple[int, int]]:
+    """Byte ranges captured as `@hit`, in order; names starting with `_` serve predicates only."""
+    import tree_sitter
+
+    cursor = tree_sitter.QueryCursor(_compiled(query.language, query.source), match_limit=MAX_MATCHES)
+    spans = []
+    for name, nodes in cursor.captures(tree.root_node).items():
+        if not name.startswith("_"):
+            spans += [(node.start_byte, node.end_byte) for node in nodes]
+    return sorted(spans)

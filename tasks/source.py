@@ -131,7 +131,11 @@ def load_source(folder: Path) -> TaskSource:
 def _reference_files(folder: Path, settings: _Settings, wrong) -> tuple[File, ...]:
     place = folder / "reference"
     files = tuple(
-        File(path=f"/reference/{path.relative_to(place)}", data=path.read_bytes(), mode=path.stat().st_mode & 0o777)
+        File(
+            path=f"/reference/{path.relative_to(place)}",
+            data=path.read_bytes(),
+            mode=0o755 if path.stat().st_mode & 0o100 else 0o644,
+        )
         for path in sorted(place.rglob("*"))
         if path.is_file()
     )

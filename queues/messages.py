@@ -36,7 +36,7 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """Base of every record on the wire."""
 
 
-class Action(Record, tag_field="type", tag="action"):
+class Action(Record, tag_field="type", tag="action", frozen=True):
     """One `submit`: run a shell script in the workspace, or write one file into it.
 
     `body` is the script (`run`) or the file's content (`write`), any bytes. `path` is relative to the workspace and
@@ -48,7 +48,7 @@ class Action(Record, tag_field="type", tag="action"):
     path: str | None = None
 
 
-class Observation(Record):
+class Observation(Record, frozen=True):
     """What the policy sees of one action. A fake failure has exactly this shape too."""
 
     status: CommandStatus
@@ -59,7 +59,7 @@ class Observation(Record):
     stderr_truncated: bool = False
 
 
-class Verdict(Record):
+class Verdict(Record, frozen=True):
     """What stage 1 decided about one action, and why. Never shown to the policy.
 
     `enforced` is False when the anti-cheat only observes (the action ran although `decision` is `block`).
@@ -77,7 +77,7 @@ class Verdict(Record):
     """Name of the fake that was served, empty when none was."""
 
 
-class TestResult(Record):
+class TestResult(Record, frozen=True):
     """Outcome of building the submission in a fresh sandbox and running the hidden cases against it."""
 
     __test__ = False  # pytest: not a test class
@@ -95,14 +95,14 @@ class TestResult(Record):
 # --- driver -> controller -> worker -------------------------------------------------------------------------------
 
 
-class Request(Record):
+class Request(Record, frozen=True):
     """Base of what a driver sends. `request_id` makes a repeated request harmless: the same id gets the same reply."""
 
     request_id: str
     episode: str
 
 
-class OpenSession(Request, tag_field="type", tag="open"):
+class OpenSession(Request, tag_field="type", tag="open", frozen=True):
     """Lease a sandbox for `episode` on the task `suite/task`.
 
     `max_tests` bounds how often the agent may call `test`; `oracle_calls` how often it may run the reference.
@@ -115,38 +115,38 @@ class OpenSession(Request, tag_field="type", tag="open"):
     oracle_calls: int = 64
 
 
-class Submit(Request, tag_field="type", tag="submit"):
+class Submit(Request, tag_field="type", tag="submit", frozen=True):
     step: int
     action: Action
 
 
-class Test(Request, tag_field="type", tag="test"):
+class Test(Request, tag_field="type", tag="test", frozen=True):
     __test__ = False
 
     step: int
 
 
-class Result(Request, tag_field="type", tag="result"):
+class Result(Request, tag_field="type", tag="result", frozen=True):
     """Grade the workspace as it is, end the session and give the sandbox back."""
 
 
-class CloseSession(Request, tag_field="type", tag="close"):
+class CloseSession(Request, tag_field="type", tag="close", frozen=True):
     """Abandon the session without grading it."""
 
 
 # --- worker -> controller -> driver -------------------------------------------------------------------------------
 
 
-class Reply(Record):
+class Reply(Record, frozen=True):
     request_id: str
     episode: str
 
 
-class SessionOpened(Reply, tag_field="type", tag="opened"):
+class SessionOpened(Reply, tag_field="type", tag="opened", frozen=True):
     worker: str
 
 
-class StepReply(Reply, tag_field="type", tag="step"):
+class StepReply(Reply, tag_field="type", tag="step", frozen=True):
     """Answer to `Submit`. `wall_s` is the true execution time, for metrics, never shown to the policy."""
 
     step: int
@@ -157,7 +157,7 @@ class StepReply(Reply, tag_field="type", tag="step"):
     """True when a canary token of this episode surfaced in the action or in its output."""
 
 
-class TestReply(Reply, tag_field="type", tag="tested"):
+class TestReply(Reply, tag_field="type", tag="tested", frozen=True):
     """Answer to `Test`. `refused` when the budget of tests is used up (then `result` is empty)."""
 
     __test__ = False
@@ -167,7 +167,7 @@ class TestReply(Reply, tag_field="type", tag="tested"):
     refused: bool = False
 
 
-class ResultReply(Reply, tag_field="type", tag="graded"):
+class ResultReply(Reply, tag_field="type", tag="graded", frozen=True):
     """Final grade. `canary`: a canary token was found in the submission; `oracle_calls`: how many were used."""
 
     result: TestResult
@@ -176,24 +176,24 @@ class ResultReply(Reply, tag_field="type", tag="graded"):
     oracle_calls: int = 0
 
 
-class Closed(Reply, tag_field="type", tag="closed"):
+class Closed(Reply, tag_field="type", tag="closed", frozen=True):
     pass
 
 
-class Busy(Reply, tag_field="type", tag="busy"):
+class Busy(Reply, tag_field="type", tag="busy", frozen=True):
     """The bounded queue is full; nothing was started. Ask again after `retry_after_s`."""
 
     reason: str
     retry_after_s: float = 1.0
 
 
-class SessionLost(Reply, tag_field="type", tag="lost"):
+class SessionLost(Reply, tag_field="type", tag="lost", frozen=True):
     """The sandbox or its worker is gone. Never a policy outcome: the episode is resumed elsewhere or dropped."""
 
     reason: str
 
 
-class Refused(Reply, tag_field="type", tag="refused"):
+class Refused(Reply, tag_field="type", tag="refused", frozen=True):
     """The request itself is wrong (unknown task, unknown episode, step out of order). Retrying cannot help."""
 
     reason: str
@@ -202,17 +202,33 @@ class Refused(Reply, tag_field="type", tag="refused"):
 # --- worker <-> controller ----------------------------------------------------------------------------------------
 
 
-class WorkerHello(Record, tag_field="type", tag="hello"):
-    """First message of a worker and the answer to `WhoAreYou`: everything the controller must know about it."""
+class LeaseNote(Record, frozen=True):
+    """A lease as the worker's link remembers it: `open_id` is the request that opened it, `live` is False when the
+    session has ended and only its replies are still kept for a driver that asks again."""
+
+    episode: str
+    lease: int
+    open_id: str
+    live: bool
+
+
+class WorkerHello(Record, tag_field="type", tag="hello", frozen=True):
+    """First message of a worker and the answer to `WhoAreYou`: everything the controller must know about it.
+
+    A worker fills in `worker`, `slots`, `suites` and `sessions` (the episodes it has open); its link adds the rest.
+    `instance` is unique to the process: a newer process of the same name replaces an older one.
+    """
 
     worker: str
     slots: int
     suites: tuple[str, ...]
     sessions: tuple[str, ...] = ()
     protocol: int = PROTOCOL_VERSION
+    instance: str = ""
+    leases: tuple[LeaseNote, ...] = ()
 
 
-class Heartbeat(Record, tag_field="type", tag="heartbeat"):
+class Heartbeat(Record, tag_field="type", tag="heartbeat", frozen=True):
     worker: str
     busy: int
     idle: int
@@ -220,32 +236,36 @@ class Heartbeat(Record, tag_field="type", tag="heartbeat"):
     """Commands executed since the worker started (monotonic), for throughput."""
 
 
-class WhoAreYou(Record, tag_field="type", tag="who"):
+class WhoAreYou(Record, tag_field="type", tag="who", frozen=True):
     """The controller does not know this worker (it restarted): say hello again."""
 
 
-class Goodbye(Record, tag_field="type", tag="goodbye"):
+class Goodbye(Record, tag_field="type", tag="goodbye", frozen=True):
+    """From a worker: it stops. From the controller: this worker is not wanted (replaced, other protocol), and why."""
+
     worker: str
     reason: str = ""
 
 
-class GetStatus(Record, tag_field="type", tag="status"):
+class GetStatus(Record, tag_field="type", tag="status", frozen=True):
     request_id: str
 
 
-class StatusReply(Record, tag_field="type", tag="status_reply"):
+class StatusReply(Record, tag_field="type", tag="status_reply", frozen=True):
     request_id: str
     workers: dict[str, tuple[int, int]]
     """worker id -> (sessions in use, slots)"""
     queued: int
     sessions: int
     commands: int
+    counters: dict[str, int] = {}
+    """What happened since the controller started (`late_replies`, `lost_sessions`, `busy`, ...)."""
 
 
 DriverMessage = OpenSession | Submit | Test | Result | CloseSession | GetStatus
 DriverReply = SessionOpened | StepReply | TestReply | ResultReply | Closed | Busy | SessionLost | Refused | StatusReply
 WorkerMessage = WorkerHello | Heartbeat | Goodbye
-ControllerMessage = WhoAreYou
+ControllerMessage = WhoAreYou | Goodbye
 AnyMessage = DriverMessage | DriverReply | WorkerMessage | ControllerMessage
 
 _encoder = msgspec.msgpack.Encoder()

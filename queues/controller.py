@@ -1,0 +1,272 @@
+"""The controller: two CURVE-protected ROUTER sockets around `queues.leases`.
+
+In come requests of drivers and messages of workers; out go the same payloads, forwarded, and the controller's own
+answers. It must never act on what a message says about its sender: who is at the other end is what the key exchange
+proved. It never waits for a peer: a send that would block or has no receiver is handled at once.
+
+Wire format: drivers [message]; workers [lease number, 8 bytes big-endian][message].
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import zmq
+import zmq.asyncio
+from zmq.auth.asyncio import AsyncioAuthenticator
+
+from audit.events import AuditLog
+from queues.endpoint import Endpoint, QueueError, read_endpoint, send_now, set_limits, write_endpoint
+from queues.follow import let_others_run, until_first
+from queues.keys import DRIVER_ROLES, WORKER_ROLES, Role, load_pair, load_public
+from queues.leases import Leases, ToDriver
+from queues.messages import (
+    AnyMessage,
+    CloseSession,
+    GetStatus,
+    Goodbye,
+    Heartbeat,
+    OpenSession,
+    Refused,
+    Reply,
+    Result,
+    StatusReply,
+    Submit,
+    Test,
+    WorkerHello,
+    decode,
+    encode,
+)
+
+LEASE_BYTES = 8
+_ANY_HOST = ("*", "0.0.0.0")
+_MAX_REFUSED_KEYS_ON_RECORD = 100
+
+
+class Controller:
+    """Serves one run from `run()` until `stop()`. Make a new one for every start.
+
+    `bind_host`: a network interface, an address or a name of this host; with `*` all interfaces, announced under the
+    host's name. Ports are random and published in `endpoint_file`.
+    """
+
+    def __init__(
+        self,
+        bind_host: str,
+        keys_dir: Path,
+        endpoint_file: Path,
+        *,
+        audit: AuditLog,
+        queue_bound: int = 256,
+        heartbeat_s: float = 2.0,
+        lost_after_s: float = 10.0,
+        idle_timeout_s: float = 600.0,
+    ) -> None:
+        self._bind_host = bind_host
+        self._keys_dir = keys_dir
+        self._endpoint_file = endpoint_file
+        self._audit = audit
+        self._tick_s = min(heartbeat_s, lost_after_s) / 2
+        self._leases = Leases(
+            now=time.monotonic(),
+            record=audit.write,
+            queue_bound=queue_bound,
+            lost_after_s=lost_after_s,
+            idle_timeout_s=idle_timeout_s,
+        )
+        self._stop = asyncio.Event()
+        self._roles: dict[str, Role] = {}
+        self._refused_keys: set[str] = set()
+        self._drivers: zmq.asyncio.Socket
+        self._workers: zmq.asyncio.Socket
+        self.started = asyncio.Event()
+        self.endpoint: Endpoint | None = None
+
+    def stop(self) -> None:
+        """End `run()`. Sessions live on at their workers, for the next controller."""
+        self._stop.set()
+
+    def status(self) -> StatusReply:
+        """The present numbers, without a message (for metrics)."""
+        return self._leases.status(GetStatus(request_id=""))
+
+    async def run(self) -> None:
+        """Serve until `stop()`; raises QueueError when it cannot listen or another controller takes over the run."""
+        pair = load_pair(self._keys_dir, "controller")
+        context = zmq.asyncio.Context()
+        authenticator = AsyncioAuthenticator(context)
+        authenticator.start()
+        try:
+            for domain, roles in (("drivers", DRIVER_ROLES), ("workers", WORKER_ROLES)):
+                admitted: dict[str, Role] = {load_public(self._keys_dir, role).decode(): role for role in roles}
+                self._roles |= admitted
+                authenticator.configure_curve_callback(domain, _Admission(admitted, self._refused))
+            self._drivers, drivers = self._bind(context, "drivers", pair.public, pair.secret)
+            self._workers, workers = self._bind(context, "workers", pair.public, pair.secret)
+            self.endpoint = Endpoint(
+                drivers=drivers,
+                workers=workers,
+                pid=os.getpid(),
+                host=socket.gethostname(),
+                started=time.time(),
+                id=uuid.uuid4().hex,
+            )
+            write_endpoint(self._endpoint_file, self.endpoint)
+            self._audit.write("controller_started", drivers=drivers, workers=workers, host=self.endpoint.host)
+            self.started.set()
+            await until_first(
+                self._serve_drivers(), self._serve_workers(), self._keep_time(self.endpoint), self._stop.wait()
+            )
+            self._audit.write("controller_stopped", **msgspec.structs.asdict(self.status()))
+        finally:
+            authenticator.stop()
+            context.destroy(linger=200)
+            self._withdraw_endpoint()
+
+    def _bind(
+        self, context: zmq.asyncio.Context, domain: str, public: bytes, secret: bytes
+    ) -> tuple[zmq.asyncio.Socket, str]:
+        router = context.socket(zmq.ROUTER)
+        set_limits(router)
+        router.router_mandatory = 1
+        router.curve_server = 1
+        router.curve_publickey, router.curve_secretkey = public, secret
+        router.zap_domain = domain.encode()
+        try:
+            router.bind(f"tcp://{_address(self._bind_host)}:*")
+        except (OSError, zmq.ZMQError) as error:
+            raise QueueError(
+                f"the controller cannot listen on {self._bind_host!r}: {error}",
+                where=f"host {socket.gethostname()}, socket for {domain}",
+                remedy="give a network interface, an address or a name of this host",
+            ) from error
+        bound = router.getsockopt_string(zmq.LAST_ENDPOINT)
+        port = bound.rsplit(":", 1)[1]
+        return router, f"tcp://{socket.gethostname()}:{port}" if self._bind_host in _ANY_HOST else bound
+
+    def _withdraw_endpoint(self) -> None:
+        # Only our own: a newer controller may have put its file there.
+        current = read_endpoint(self._endpoint_file)
+        if current is not None and current == self.endpoint:
+            self._endpoint_file.unlink(missing_ok=True)
+
+    def _refused(self, key: str, domain: str) -> None:
+        self._leases.counters["refused_keys"] += 1
+        if key not in self._refused_keys and len(self._refused_keys) < _MAX_REFUSED_KEYS_ON_RECORD:
+            self._refused_keys.add(key)
+            self._audit.write("key_refused", socket=domain, key=key)
+
+    async def _serve_drivers(self) -> None:
+        while True:
+            frames = await self._drivers.recv_multipart(copy=False)
+            connection, body = frames[0].bytes, frames[-1].bytes
+            message = _decode(body) if len(frames) == 2 else None
+            self._from_driver(connection, self._roles[str(frames[-1].get("User-Id"))], message, body)
+            self._flush()
+            await let_others_run()
+
+    def _from_driver(self, connection: bytes, role: Role, message: AnyMessage | None, body: bytes) -> None:
+        now = time.monotonic()
+        match message:
+            case GetStatus():
+                status = encode(self._leases.status(message))
+                self._leases.outbox.append(ToDriver(connection, status, message.request_id))
+            case OpenSession() | Submit() | Test() | Result() | CloseSession() if role == "trainer":
+                self._leases.from_driver(connection, message, body, now)
+            case OpenSession() | Submit() | Test() | Result() | CloseSession():
+                self._leases.counters["forbidden"] += 1
+                self._audit.write("forbidden", message.episode, role=role, request=type(message).__name__)
+                reason = f"the role {role} may only ask for the status"
+                refused = Refused(request_id=message.request_id, episode=message.episode, reason=reason)
+                self._leases.outbox.append(ToDriver(connection, encode(refused), message.request_id))
+            case _:
+                self._leases.counters["malformed"] += 1
+
+    async def _serve_workers(self) -> None:
+        while True:
+            frames: list[bytes] = await self._workers.recv_multipart()
+            if len(frames) == 3 and len(frames[1]) == LEASE_BYTES:
+                self._from_worker(frames[0], int.from_bytes(frames[1]), _decode(frames[2]), frames[2])
+            else:
+                self._leases.counters["malformed"] += 1
+            self._flush()
+            await let_others_run()
+
+    def _from_worker(self, connection: bytes, lease: int, message: AnyMessage | None, body: bytes) -> None:
+        now = time.monotonic()
+        match message:
+            case Heartbeat():
+                self._leases.heartbeat(connection, message, now)
+            case WorkerHello():
+                self._leases.hello(connection, message, now)
+            case Goodbye():
+                self._leases.goodbye(connection, message, now)
+            case Reply():
+                self._leases.reply(connection, lease, message, body, now)
+            case _:
+                self._leases.counters["malformed"] += 1
+
+    def _flush(self) -> None:
+        """Send what the leases have decided. What fails goes back to them, and may cause new messages."""
+        outbox = self._leases.outbox
+        while outbox:
+            batch = outbox.copy()
+            outbox.clear()
+            for message in batch:
+                if isinstance(message, ToDriver):
+                    error = send_now(self._drivers, [message.connection, message.payload])
+                else:
+                    lease = message.lease.to_bytes(LEASE_BYTES)
+                    error = send_now(self._workers, [message.connection, lease, message.payload])
+                if error is not None:
+                    gone = error.errno == zmq.EHOSTUNREACH
+                    self._leases.undeliverable(message, gone=gone, now=time.monotonic())
+
+    async def _keep_time(self, own: Endpoint) -> None:
+        while True:
+            await asyncio.sleep(self._tick_s)
+            self._leases.tick(time.monotonic())
+            self._flush()
+            current = read_endpoint(self._endpoint_file)
+            if current is None:
+                write_endpoint(self._endpoint_file, own)
+            elif current.id != own.id:
+                raise QueueError(
+                    f"another controller has taken over this run (process {current.pid} on {current.host})",
+                    where=str(self._endpoint_file),
+                    remedy="nothing to do if that is the controller's new job; else cancel one of the two",
+                )
+
+
+class _Admission:
+    """What the authenticator asks about every connection to one socket."""
+
+    def __init__(self, admitted: dict[str, Role], refused: Callable[[str, str], None]) -> None:
+        self._admitted = admitted
+        self._refused = refused
+
+    def callback(self, domain: str, key: bytes) -> bool:
+        admitted = key.decode() in self._admitted
+        if not admitted:
+            self._refused(key.decode(), domain)
+        return admitted
+
+
+def _decode(body: bytes) -> AnyMessage | None:
+    try:
+        return decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def _address(host: str) -> str:
+    """ZeroMQ binds to interfaces and addresses; names are resolved here."""
+    interfaces = {name for _, name in socket.if_nameindex()}
+    return host if host in interfaces or host in _ANY_HOST else socket.gethostbyname(host)

@@ -1,0 +1,156 @@
+"""A cell: the namespaces an episode, a grading or an oracle call gets, and their init, which serves requests.
+
+The guest forks the cell; the cell's init is PID 1 of a new PID namespace, inside new user, mount and IPC namespaces
+(and a network namespace of its own where loopback is wanted). The init keeps the capabilities of its user namespace and
+cannot be traced; commands lose them at exec and can never gain any. When the init dies, the kernel ends everything in
+the cell. Runs inside the container (standard library only).
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import signal
+import socket
+import struct
+from typing import Any
+
+from sandbox import guest_command, guest_files, guest_mounts, guest_oracle
+from sandbox import guest_kernel as kernel
+from sandbox.guest_channel import Channel
+
+_MAX_ARGUMENT = 120_000  # the kernel's limit for one argument is 128 KiB
+
+
+class Cell:
+    """The init's side of one cell."""
+
+    def __init__(self, channel: Channel, request: dict[str, Any], blob: bytes) -> None:
+        self._channel = channel
+        self._oracle: bool = request["oracle"]
+        limits = request["limits"]
+        self._layout = guest_mounts.Layout(limits["workspace_bytes"], limits["workspace_inodes"])
+        workspace, outside = [], []
+        for path, data, mode in guest_mounts.header_files(request["files"], blob):
+            (workspace if path.startswith("/work/") else outside).append((path, data, mode))
+        self._layout.place(outside)
+        self._layout.mask(request["masked"])
+        if self._oracle:
+            guest_oracle.install()
+        if request["loopback"]:
+            _loopback_up()
+        self._run_folder = self._layout.finish()
+        for path, data, mode in workspace:
+            guest_files.write("/work", path.removeprefix("/work/"), data, mode)
+        self._wakeup, wake = os.pipe()
+        os.set_blocking(wake, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        # PID 1 gets no signal it has no handler for: with the default, a command's SIGINT cannot reach this process
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.chdir("/")
+
+    def serve(self) -> None:
+        while True:
+            request, blob = self._channel.receive()
+            try:
+                reply, body = getattr(self, f"_do_{request['op']}")(request, blob)
+            except OSError as error:
+                reply, body = {"ok": False, "kind": "workspace", "errno": error.errno, "error": error.strerror}, b""
+            self._channel.send(reply, body)
+
+    def _do_run(self, request: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
+        script, stdin = blob[: request["script"]], blob[request["script"] : request["script"] + request["stdin"]]
+        if not request["argv"]:
+            request["argv"] = self._script(script)
+        case: str | None = request["case"]
+        if case is not None:
+            self._layout.refresh_scratch()
+            kernel.unshare(kernel.CLONE_NEWIPC)
+            request["cwd"] = f"/case/{case}"
+            os.mkdir(request["cwd"])
+            offset = request["script"] + request["stdin"]
+            for path, data, mode in guest_mounts.header_files(request["files"], blob, offset):
+                guest_files.write(request["cwd"], path, data, mode)
+        try:
+            oracle = self._oracle and case is None
+            return guest_command.Command(self._channel, self._wakeup, request, stdin, oracle).run()
+        except guest_command.SetupFailed as error:
+            return {"ok": False, "kind": "broken", "errno": 0, "error": str(error)}, b""
+        finally:
+            if case is not None:
+                self._layout.refresh_scratch()
+
+    def _script(self, script: bytes) -> list[str]:
+        """A shell that runs `script`, and calls itself `bash` in its messages whatever the script's size is."""
+        if len(script) < _MAX_ARGUMENT and b"\0" not in script:
+            return ["bash", "-c", os.fsdecode(script)]
+        guest_files.create("script", script, 0o444, self._run_folder)
+        return ["bash", "-c", 'eval "$(</run/script)"']
+
+    def _do_write(self, request: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
+        guest_files.write("/work", request["path"], blob, request["mode"])
+        return {"ok": True}, b""
+
+    def _do_read(self, request: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
+        return {"ok": True}, guest_files.read("/work", request["path"], request["max_bytes"])
+
+    def _do_pack(self, request: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
+        files = guest_files.pack("/work", request["max_bytes"], request["max_files"])
+        entries = [[path, len(data), mode] for path, data, mode in files]
+        return {"ok": True, "files": entries}, b"".join(data for _, data, _ in files)
+
+    def _do_seal(self, request: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
+        self._layout.seal()
+        return {"ok": True}, b""
+
+
+def _loopback_up() -> None:
+    """Set IFF_UP on `lo` of the cell's own network namespace."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        fcntl.ioctl(control, 0x8914, struct.pack("16sh14x", b"lo", 0x1))  # SIOCSIFFLAGS
+
+
+def spawn(request: dict[str, Any], blob: bytes, close: list[int]) -> tuple[int, Channel]:
+    """Fork a cell; returns its init's PID and the guest's end of the channel to it.
+
+    The first frame on the channel says whether the cell came up. `close` are the guest's own descriptors, which the
+    cell must not have. The caller is a subreaper, so the init becomes its child when the process between has gone.
+    """
+    ours, theirs = socket.socketpair()
+    read_pid, write_pid = os.pipe()
+    flags = kernel.CLONE_NEWUSER | kernel.CLONE_NEWNS | kernel.CLONE_NEWPID | kernel.CLONE_NEWIPC
+    if request["loopback"]:
+        flags |= kernel.CLONE_NEWNET
+    between = os.fork()
+    if between == 0:
+        channel = Channel(theirs.fileno(), theirs.fileno())
+        try:
+            for fd in (*close, ours.fileno(), read_pid):
+                os.close(fd)
+            kernel.inspection(True)  # no command is alive yet
+            kernel.unshare(flags)
+            kernel.map_identity(guest_mounts.USER, guest_mounts.USER, guest_mounts.USER)
+            kernel.inspection(False)
+            if pid := os.fork():
+                os.write(write_pid, b"%d" % pid)
+                os._exit(0)
+            os.close(write_pid)
+            cell = Cell(channel, request, blob)
+            channel.send({"ok": True})
+            cell.serve()
+        except EOFError:
+            pass
+        except BaseException as error:
+            kind = "refused" if isinstance(error, guest_mounts.CellRefused) else "broken"
+            number = error.errno or errno.EIO if isinstance(error, OSError) else 0
+            channel.send({"ok": False, "kind": kind, "errno": number, "error": f"{type(error).__name__}: {error}"})
+        os._exit(1)
+    theirs.close()
+    os.close(write_pid)
+    os.waitpid(between, 0)
+    pid = int(os.read(read_pid, 32) or b"0")
+    os.close(read_pid)
+    fd = ours.detach()
+    return pid, Channel(fd, fd)

@@ -1,0 +1,368 @@
+"""One command in the cell: started, fed, listened to, watched, and ended with everything it has started.
+
+Runs in the cell's init (PID 1 of the cell's namespace; standard library only). Comes in: argv, environment, standard
+input, limits. Goes out: how it ended, decided from facts (signals, wait status, counters, the state of the file
+systems), and the output up to the limit. When `run` returns, no process but the init is alive in the cell.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import resource
+import select
+import signal
+import time
+from typing import Any
+
+from sandbox import guest_kernel as kernel
+from sandbox import guest_oracle
+from sandbox.guest_channel import Channel
+
+DEFAULT_ENVIRONMENT = {
+    "PATH": "/run/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+    "HOME": "/work",
+    "USER": "agent",
+    "LOGNAME": "agent",
+    "SHELL": "/bin/bash",
+    "LANG": "C.UTF-8",
+    "TERM": "dumb",
+}
+_CHUNK = 1 << 16
+_TICKS = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_SETUP_FAILED = b"setup"
+
+
+class SetupFailed(Exception):
+    """The command could not even be prepared: the sandbox is broken, not the command."""
+
+
+class Output:
+    """What a command writes to one stream: the first `limit` bytes, and how many there were."""
+
+    def __init__(self, fd: int, limit: int) -> None:
+        self.fd = fd
+        self.total = 0
+        self._limit = limit
+        self._parts: list[bytes] = []
+        os.set_blocking(fd, False)
+
+    def take(self) -> bool:
+        """Read once; False when there is nothing more to come."""
+        try:
+            chunk = os.read(self.fd, _CHUNK)
+        except BlockingIOError:
+            return True
+        if not chunk:
+            return False
+        if self.total < self._limit:
+            self._parts.append(chunk[: self._limit - self.total])
+        self.total += len(chunk)
+        return True
+
+    def drain(self) -> None:
+        """Read what is left in the pipe, when no writer is alive any more."""
+        before = -1
+        while self.total != before:
+            before = self.total
+            self.take()
+
+    @property
+    def data(self) -> bytes:
+        return b"".join(self._parts)
+
+    @property
+    def truncated(self) -> bool:
+        return self.total > self._limit
+
+
+class Watchdog:
+    """Sums up what all processes of the cell use, and says which limit they have passed together."""
+
+    def __init__(self, limits: dict[str, Any]) -> None:
+        self._memory_bytes = limits["memory_bytes"]
+        self._cpu_s = limits["cpu_s"]
+        self._reaped = _reaped_cpu()
+        self.peak_threads = 0
+
+    def check(self) -> str:
+        resident = threads = ticks = 0
+        pids = []
+        for name in os.listdir("/proc"):
+            if not name.isdigit() or name == "1":
+                continue
+            try:
+                with open(f"/proc/{name}/stat", "rb") as file:
+                    fields = file.read().rpartition(b")")[2].split()
+            except OSError:
+                continue
+            pids.append(name)
+            ticks += int(fields[11]) + int(fields[12])
+            threads += int(fields[17])
+            resident += int(fields[21])
+        self.peak_threads = max(self.peak_threads, threads)
+        if ticks / _TICKS + _reaped_cpu() - self._reaped > self._cpu_s:
+            return "timeout"
+        # the resident sizes count shared pages once per process, so they only raise suspicion
+        if resident * _PAGE > self._memory_bytes and sum(map(_proportional, pids)) > self._memory_bytes:
+            return "out_of_memory"
+        return ""
+
+
+def _proportional(pid: str) -> int:
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
+            for line in file:
+                if line.startswith(b"Pss:"):
+                    return int(line.split()[1]) << 10
+    except OSError:
+        pass
+    return 0
+
+
+def _reaped_cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _limit(limits: dict[str, Any]) -> None:
+    cpu = int(limits["cpu_s"]) + 1
+    for which, soft, hard in (
+        (resource.RLIMIT_AS, limits["memory_bytes"], limits["memory_bytes"]),
+        (resource.RLIMIT_CPU, cpu, cpu + 1),
+        (resource.RLIMIT_FSIZE, limits["file_bytes"], limits["file_bytes"]),
+        (resource.RLIMIT_NPROC, limits["processes"] + 1, limits["processes"] + 1),  # the init counts too
+        (resource.RLIMIT_NOFILE, limits["open_files"], limits["open_files"]),
+        # 1, not 0: a host whose core_pattern is a pipe ignores 0 and would be handed the agent's memory
+        (resource.RLIMIT_CORE, 1, 1),
+    ):
+        resource.setrlimit(which, (soft, hard))
+
+
+def _child(request: dict[str, Any], stdio: tuple[int, int, int], failed: int) -> None:
+    """Become the command. Never returns; what goes wrong is written to `failed`."""
+    phase = _SETUP_FAILED
+    try:
+        os.setsid()
+        for target, fd in enumerate(stdio):
+            os.dup2(fd, target)
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGCHLD):
+            signal.signal(number, signal.SIG_DFL)
+        kernel.inspection(True)  # nothing of the agent is alive yet; needed to write to /proc/self
+        with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+            file.write("1000")  # where the kernel must kill, then the command, not the init
+        _limit(request["limits"])
+        phase = os.fsencode(request["cwd"])
+        os.chdir(request["cwd"])
+        argv = request["argv"]
+        phase = os.fsencode(argv[0])
+        os.execvpe(argv[0], argv, {**DEFAULT_ENVIRONMENT, **request["env"]})
+    except OSError as error:
+        os.write(failed, b"%d %s" % (error.errno or 0, phase))
+    except BaseException as error:
+        os.write(failed, b"0 setup %r" % (error,))
+    os._exit(127)
+
+
+def kill_everything() -> None:
+    """End every process of the cell but the init, and reap it."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(-1, signal.SIGKILL)
+    while True:
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            return
+
+
+class Command:
+    """One run. `wakeup` is the read end of the pipe into which SIGCHLD writes."""
+
+    def __init__(self, channel: Channel, wakeup: int, request: dict[str, Any], stdin: bytes, oracle: bool) -> None:
+        self._channel = channel
+        self._wakeup = wakeup
+        self._request = request
+        self._stdin = memoryview(stdin)
+        self._stdin_fd = -1
+        self._oracle = guest_oracle.Oracle() if oracle else None
+        self._watchdog = Watchdog(request["limits"])
+        self._poller = select.poll()
+        self._status: int | None = None
+        self._deadline = 0.0
+        self._asked = 0.0
+        self._pid = 0
+
+    def run(self) -> tuple[dict[str, Any], bytes]:
+        limits = self._request["limits"]
+        cpu = _reaped_cpu()
+        start = time.monotonic()
+        self._deadline = start + limits["wall_s"]
+        failed, outputs = self._start(limits["output_bytes"])
+        try:
+            overrun = self._attend(outputs)
+            wall = time.monotonic() - start
+            self._watchdog_last_look(overrun)
+            kill_everything()
+            for output in outputs.values():
+                output.drain()
+            out, err = list(outputs.values())
+            failure = os.read(failed, 4096) if self._status is not None else b""
+        finally:
+            for fd in (failed, *(output.fd for output in outputs.values())):
+                os.close(fd)
+            self._close_stdin()
+            if self._oracle is not None:
+                self._finish_oracle()
+        if failure:
+            number, _, phase = failure.partition(b" ")
+            if phase.startswith(_SETUP_FAILED):
+                raise SetupFailed(failure.decode(errors="replace"))
+            code = 127 if int(number) == errno.ENOENT else 126
+            reply = {"status": "nonzero", "exit": code, "signal": None}
+            message = phase + b": " + os.strerror(int(number)).encode() + b"\n"
+            return self._header(reply, wall, cpu, 0, len(message), b"", message), message
+        reply = self._verdict(overrun, out.truncated or err.truncated)
+        body = out.data + err.data
+        return self._header(reply, wall, cpu, out.total, err.total, out.data, err.data), body
+
+    @staticmethod
+    def _header(
+        reply: dict[str, Any], wall: float, cpu: float, out_total: int, err_total: int, out: bytes, err: bytes
+    ) -> dict[str, Any]:
+        used = _reaped_cpu() - cpu
+        return {
+            **reply, "ok": True, "out": len(out), "err": len(err), "out_total": out_total, "err_total": err_total,
+            "wall_s": wall, "cpu_s": used,
+        }  # fmt: skip
+
+    def _start(self, output_bytes: int) -> tuple[int, dict[int, Output]]:
+        in_read, self._stdin_fd = os.pipe()
+        out_read, out_write = os.pipe()
+        err_read, err_write = os.pipe()
+        failed_read, failed_write = os.pipe()
+        self._pid = os.fork()
+        if self._pid == 0:
+            _child(self._request, (in_read, out_write, err_write), failed_write)
+        for fd in (in_read, out_write, err_write, failed_write):
+            os.close(fd)
+        os.set_blocking(self._stdin_fd, False)
+        self._feed()
+        return failed_read, {fd: Output(fd, output_bytes) for fd in (out_read, err_read)}
+
+    def _feed(self) -> None:
+        try:
+            while self._stdin:
+                self._stdin = self._stdin[os.write(self._stdin_fd, self._stdin[: 1 << 20]) :]
+        except BlockingIOError:
+            self._poller.register(self._stdin_fd, select.POLLOUT)
+            return
+        except BrokenPipeError:
+            pass
+        self._close_stdin()
+
+    def _close_stdin(self) -> None:
+        if self._stdin_fd >= 0:
+            with contextlib.suppress(KeyError):
+                self._poller.unregister(self._stdin_fd)
+            os.close(self._stdin_fd)
+            self._stdin_fd = -1
+
+    def _attend(self, outputs: dict[int, Output]) -> str:
+        """Serve the command until its first process ends or a limit is passed; returns the limit's status or ""."""
+        poller, oracle = self._poller, self._oracle
+        for fd in (*outputs, self._wakeup):
+            poller.register(fd, select.POLLIN)
+        tick = 0.02
+        next_look = time.monotonic() + tick
+        while True:
+            if oracle is not None:
+                oracle.register(poller)
+                if oracle.waiting:
+                    poller.register(self._channel.reading, select.POLLIN)
+            now = time.monotonic()
+            waiting = oracle is not None and oracle.waiting
+            if now >= self._deadline and not waiting:
+                return "timeout"
+            wake = next_look if waiting else min(next_look, self._deadline)
+            events = poller.poll(max(wake - now, 0) * 1000 + 0.5)
+            if oracle is not None:
+                oracle.unregister(poller)
+            for fd, _ in events:
+                if fd in outputs:
+                    if not outputs[fd].take():
+                        poller.unregister(fd)
+                elif fd == self._wakeup:
+                    if self._reap():
+                        return ""
+                elif fd == self._stdin_fd:
+                    self._feed()
+                elif fd == self._channel.reading:
+                    poller.unregister(fd)
+                    self._receive_answer()
+                elif oracle is not None and (request := oracle.handle(fd)) is not None:
+                    self._asked = time.monotonic()
+                    self._channel.send(*request)
+            if time.monotonic() >= next_look:
+                if overrun := self._watchdog.check():
+                    return overrun
+                tick = min(tick * 1.5, 0.1)
+                next_look = time.monotonic() + tick
+
+    def _reap(self) -> bool:
+        """Collect every child that has ended (orphans come here too); True when the command's first process has."""
+        os.read(self._wakeup, 4096)
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return self._status is not None
+            if pid == 0:
+                return self._status is not None
+            if pid == self._pid:
+                self._status = status
+
+    def _receive_answer(self) -> None:
+        header, blob = self._channel.receive()
+        assert self._oracle is not None
+        self._deadline += time.monotonic() - self._asked  # the oracle's time is not the agent's
+        out = header["out"]
+        self._oracle.answer(header["code"], blob[:out], blob[out:])
+
+    def _finish_oracle(self) -> None:
+        assert self._oracle is not None
+        if self._oracle.waiting:
+            self._channel.receive()  # the host answers every request: this one has come too late
+        self._oracle.close()
+
+    def _watchdog_last_look(self, overrun: str) -> None:
+        if not overrun and self._status != 0:
+            self._watchdog.check()
+
+    def _verdict(self, overrun: str, truncated: bool) -> dict[str, Any]:
+        """How the command ended. `output_truncated` only if it ended well otherwise."""
+        limits = self._request["limits"]
+        if self._status is None or overrun:
+            return {"status": overrun, "exit": None, "signal": None}
+        if os.WIFSIGNALED(self._status):
+            number = os.WTERMSIG(self._status)
+            status = {signal.SIGXCPU: "timeout", signal.SIGXFSZ: "disk_full"}.get(signal.Signals(number), "killed")
+            return {"status": status, "exit": None, "signal": number}
+        code = os.WEXITSTATUS(self._status)
+        if code == 0:
+            return {"status": "output_truncated" if truncated else "ok", "exit": 0, "signal": None}
+        status = "nonzero"
+        if any(map(_full, ("/work", "/tmp"))):
+            status = "disk_full"
+        elif self._watchdog.peak_threads >= limits["processes"]:
+            status = "too_many_processes"
+        elif resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10 > 0.95 * limits["memory_bytes"]:
+            status = "out_of_memory"
+        return {"status": status, "exit": code, "signal": None}
+
+
+def _full(folder: str) -> bool:
+    found = os.statvfs(folder)
+    return found.f_bavail == 0 or found.f_favail == 0

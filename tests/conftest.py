@@ -1,0 +1,44 @@
+"""Fixtures shared by every test that starts containers: the client, the base image, and the network layers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from containers.apptainer import Apptainer, ApptainerMissing
+from containers.image import ensure_image
+from containers.isolation import Isolation
+from sandbox.limits import Limits
+from sandbox.sandbox import CellSpec, Sandbox
+
+
+@pytest.fixture(scope="session")
+def apptainer() -> Apptainer:
+    try:
+        return asyncio.run(Apptainer.find())
+    except ApptainerMissing as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def base_image() -> Path:
+    return ensure_image("base")
+
+
+@pytest.fixture(scope="session")
+def isolation() -> Isolation:
+    return Isolation()
+
+
+@pytest.fixture
+async def sandbox(apptainer: Apptainer, base_image: Path, isolation: Isolation) -> AsyncIterator[Sandbox]:
+    """A started sandbox with an open cell that has the default limits, ended after the test."""
+    started = await Sandbox.start(apptainer, base_image, isolation)
+    try:
+        await started.open(CellSpec(), Limits())
+        yield started
+    finally:
+        await started.kill()

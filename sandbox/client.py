@@ -12,6 +12,7 @@ import uuid
 from typing import Protocol, TypeVar
 
 from audit.errors import EctypeError
+from queues.client import QueueTimeout
 from queues.messages import (
     Action,
     Busy,
@@ -71,7 +72,7 @@ class SandboxClient:
         deadline = time.monotonic() + self._open_timeout_s
         while True:
             left = deadline - time.monotonic()
-            reply = await self._caller.call(request, timeout_s=max(left, 1.0))
+            reply = await _call(self._caller, request, timeout_s=max(left, 1.0))
             if not isinstance(reply, Busy):
                 opened = _expect(SessionOpened, reply, episode)
                 return RemoteSession(self._caller, episode, opened.worker, timeout_s=self._call_timeout_s)
@@ -114,7 +115,14 @@ class RemoteSession:
             _expect(Closed, reply, self.episode)
 
     async def _call(self, request: DriverMessage) -> DriverReply:
-        return await self._caller.call(request, timeout_s=self._timeout_s)
+        return await _call(self._caller, request, timeout_s=self._timeout_s)
+
+
+async def _call(caller: Caller, request: DriverMessage, *, timeout_s: float) -> DriverReply:
+    try:
+        return await caller.call(request, timeout_s=timeout_s)
+    except QueueTimeout as timeout:
+        raise SessionLostError(timeout.what, where=timeout.where, remedy=timeout.remedy) from timeout
 
 
 def _expect(kind: type[R], reply: DriverReply, episode: str) -> R:

@@ -45,14 +45,14 @@ async def grade(
                 files = tuple(File(path=f"{WORKSPACE}/{f.path}", data=f.data, mode=f.mode) for f in submission)
                 await sandbox.open(CellSpec(files=files, masked=hidden.masked), hidden.limits)
                 result = await _grade_in(sandbox, hidden, submission, cleaner or Cleaner(), outcomes)
-                await sandbox.close_cell()
         except SandboxLost:
             if attempt == 2:
                 raise
             log.warning("a grader container was lost; grading again in another one")
             continue
-        for case, outcome, passed in outcomes if on_case else ():
-            on_case(case, outcome, passed)
+        if on_case is not None:
+            for case, outcome, passed in outcomes:
+                on_case(case, outcome, passed)
         return result
     raise AssertionError("unreachable")
 

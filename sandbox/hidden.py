@@ -32,7 +32,7 @@ class TaskError(EctypeError):
     """A task's hidden half is missing, unreadable or inconsistent."""
 
 
-class Case(Record):
+class Case(Record, frozen=True):
     """One hidden case: the program is run with `argv`, `stdin` and `files` in its (otherwise empty) current folder.
 
     It passes when its standard output is `stdout` byte for byte and it exits with `exit_status`. Both were recorded
@@ -47,7 +47,7 @@ class Case(Record):
     exit_status: int = 0
 
 
-class Reference(Record):
+class Reference(Record, frozen=True):
     """The program to rebuild: `argv` starts it (the arguments of a call are appended); `files` are placed read-only,
     at absolute paths outside the workspace (`/reference/...`), in the oracle's cell and in no other."""
 
@@ -55,7 +55,7 @@ class Reference(Record):
     files: tuple[File, ...] = ()
 
 
-class HiddenTask(Record):
+class HiddenTask(Record, frozen=True):
     """Everything about one task that the agent must not see.
 
     `run` starts the submission. It is run from an empty folder, so the submission's own file is named by its absolute

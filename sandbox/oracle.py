@@ -44,11 +44,9 @@ async def run_reference(pool: Pool, hidden: HiddenTask, call: OracleCall) -> Com
         try:
             async with pool.lease() as sandbox:
                 await sandbox.open(spec, hidden.case_limits)
-                result = await sandbox.run_case(
+                return await sandbox.run_case(
                     (*argv, *call.argv), stdin=call.stdin, files=call.files, limits=hidden.case_limits
                 )
-                await sandbox.close_cell()
-                return result
         except SandboxLost:
             if attempt == 2:
                 raise
@@ -101,8 +99,8 @@ def _read_program(image: Path, program: str) -> bytes:
 class Oracle:
     """The `reference` command of one episode: bounds the number of calls and their size, records every one.
 
-    `lost` is set when an oracle container failed although a second one was tried. The agent's command then got a
-    failure that is ours: the session must not pass it on as an observation.
+    A lost oracle container is raised when a second one is lost as well: the agent's command, and with it its session,
+    then ends as lost.
     """
 
     def __init__(
@@ -116,7 +114,6 @@ class Oracle:
         self._cleaner = cleaner
         self.calls = 0
         self.step = -1
-        self.lost: SandboxLost | None = None
 
     async def __call__(self, call: OracleCall) -> CommandResult:
         if self.calls >= self._budget:
@@ -125,11 +122,7 @@ class Oracle:
             return self._refuse(call, problem)
         self.calls += 1
         started = time.monotonic()
-        try:
-            result = await run_reference(self._pool, self._hidden, call)
-        except SandboxLost as error:
-            self.lost = error
-            return self._refuse(call, "not available")
+        result = await run_reference(self._pool, self._hidden, call)
         self._record(
             call,
             status=result.status,
@@ -144,17 +137,7 @@ class Oracle:
 
     def _refuse(self, call: OracleCall, why: str) -> CommandResult:
         self._record(call, status="refused", why=why)
-        return CommandResult(
-            status="nonzero",
-            exit_status=REFUSED_STATUS,
-            signal=None,
-            stdout=b"",
-            stderr=f"reference: {why}\n".encode(),
-            stdout_truncated=False,
-            stderr_truncated=False,
-            wall_s=0.0,
-            cpu_s=0.0,
-        )
+        return CommandResult(status="nonzero", exit_status=REFUSED_STATUS, stderr=f"reference: {why}\n".encode())
 
     def _record(self, call: OracleCall, **data: object) -> None:
         self._audit.write(

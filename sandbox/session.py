@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import posixpath
 import random
 import time
 from collections import OrderedDict, deque
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -37,10 +38,10 @@ from queues.messages import (
 from sandbox.canary import Canary
 from sandbox.cleaning import Cleaner
 from sandbox.grading import grade
-from sandbox.hidden import Case, HiddenTask
+from sandbox.hidden import WORKSPACE, Case, HiddenTask
 from sandbox.oracle import Oracle
 from sandbox.pool import Pool
-from sandbox.sandbox import CellSpec, CommandResult, Sandbox
+from sandbox.sandbox import MAX_SCRIPT_BYTES, CellSpec, CommandResult, Sandbox, WorkspaceError
 
 CANARY_RULE = "canary"
 SUBMISSION_BYTES = 64 << 20
@@ -49,7 +50,9 @@ SUBMISSION_FILES = 4096
 _ANSWERED_STEPS = 8
 _HISTORY = 512
 _FIRST_LATENCY_S = 0.02
-_SUFFIXES = {".py": "python", ".c": "c", ".h": "c", ".cc": "c++", ".cpp": "c++", ".sh": "bash"}
+_SUFFIXES = {".py": "python", ".c": "c", ".h": "c", ".cc": "cpp", ".cpp": "cpp", ".sh": "shell"}
+
+R = TypeVar("R", StepReply, TestReply)
 
 
 class Guard(Protocol):
@@ -137,7 +140,7 @@ class Session:
     async def submit(self, request: Submit) -> StepReply:
         action, step = request.action, request.step
         digest = _digest(action)
-        known = self._known(step, digest)
+        known = self._known(StepReply, step, digest)
         if known is not None:
             return msgspec.structs.replace(known, request_id=request.request_id)
         sandbox = self._open_sandbox()
@@ -185,7 +188,7 @@ class Session:
         return reply
 
     async def test(self, request: Test) -> TestReply:
-        known = self._known(request.step, "test")
+        known = self._known(TestReply, request.step, "test")
         if known is not None:
             return msgspec.structs.replace(known, request_id=request.request_id)
         refused = self._tests >= self._max_tests
@@ -218,7 +221,7 @@ class Session:
         """Destroy the agent's cell and give the sandbox back. May be called again, and after a sandbox was lost."""
         if self._sandbox is None:
             return
-        sandbox, self._sandbox = self._sandbox, None
+        self._sandbox = None
         async with self._lease:
             self._write(
                 "session_closed",
@@ -229,22 +232,20 @@ class Session:
                 oracle_calls=self._oracle.calls,
                 tests=self._tests,
             )
-            if sandbox.alive:
-                await sandbox.close_cell()
 
     def _open_sandbox(self) -> Sandbox:
         if self._sandbox is None:
             raise SessionRefusal(f"episode {self.episode} is over")
         return self._sandbox
 
-    def _known(self, step: int, digest: str) -> StepReply | TestReply | None:
+    def _known(self, kind: type[R], step: int, digest: str) -> R | None:
         """The reply to a step that was answered already; None for a new step. Steps may leave gaps, not go back."""
         if step > self._last_step and step >= 0:
             return None
         answered = self._answered.get(step)
         if answered is None:
             raise SessionRefusal(f"step {step} is out of order: episode {self.episode} is past step {self._last_step}")
-        if answered[0] != digest:
+        if answered[0] != digest or not isinstance(answered[1], kind):
             raise SessionRefusal(f"step {step} of episode {self.episode} was another action")
         return answered[1]
 
@@ -257,12 +258,16 @@ class Session:
     async def _execute(self, sandbox: Sandbox, step: int, action: Action) -> CommandResult:
         self.commands += 1
         if action.kind == "write":
-            return await sandbox.write(action.path or "", action.body)
+            path = _workspace_path(action.path or "")
+            if path is None:
+                return _failed(1, "cannot write: Invalid argument")
+            written = await sandbox.write(path, action.body)
+            # A full disk says so in the status; only a wrong path needs words.
+            return msgspec.structs.replace(written, stderr=b"") if written.status == "disk_full" else written
+        if len(action.body) > MAX_SCRIPT_BYTES:
+            return _failed(126, "bash: Argument list too long")
         self._oracle.step = step
-        result = await sandbox.run(action.body, on_oracle=self._oracle)
-        if self._oracle.lost is not None:
-            raise self._oracle.lost
-        return result
+        return await sandbox.run(action.body, on_oracle=self._oracle)
 
     async def _pretend(self, action: Action, verdict: Verdict, context: EpisodeContext) -> Observation:
         self._blocked += 1
@@ -273,7 +278,11 @@ class Session:
     async def _grade(self, call: str, step: int) -> tuple[TestResult, bool]:
         """The grade of the workspace as it is, and whether a canary lies in it."""
         started = time.monotonic()
-        submission = await self._open_sandbox().pack(max_bytes=SUBMISSION_BYTES, max_files=SUBMISSION_FILES)
+        try:
+            submission = await self._open_sandbox().pack(max_bytes=SUBMISSION_BYTES, max_files=SUBMISSION_FILES)
+        except WorkspaceError:
+            self._write("grading", step=step, call=call, compile_status="failed", too_large=True)
+            return self._too_large(), False
         canary = self._canary.found_in_files(submission)
         if canary:
             self._write("canary", step=step, place="submission")
@@ -302,6 +311,10 @@ class Session:
         if voided:
             result = msgspec.structs.replace(result, passed=0)
         return result, canary
+
+    def _too_large(self) -> TestResult:
+        stderr = f"workspace: more than {SUBMISSION_FILES} files or {SUBMISSION_BYTES >> 20} MiB\n".encode()
+        return TestResult(compile_status="failed", compile_stderr=stderr, total=len(self._hidden.cases))
 
     def _record_action(self, step: int, action: Action, digest: str, verdict: Verdict, result: CommandResult) -> None:
         self._write(
@@ -342,6 +355,17 @@ class Session:
         self._services.audit.write(kind, episode=self.episode, step=step, **data)
 
 
+def _workspace_path(path: str) -> str | None:
+    """`path` relative to the workspace; None when it cannot be a file there. Links are the guest's business."""
+    normal = posixpath.normpath(posixpath.join(WORKSPACE, path))
+    inside = normal.startswith(WORKSPACE + "/") and "\0" not in normal
+    return normal[len(WORKSPACE) + 1 :] if inside else None
+
+
+def _failed(exit_status: int, message: str) -> CommandResult:
+    return CommandResult(status="nonzero", exit_status=exit_status, stderr=message.encode() + b"\n")
+
+
 def _digest(action: Action) -> str:
     return hashlib.sha256(f"{action.kind}\0{action.path}\0".encode() + action.body).hexdigest()[:16]
 
@@ -363,6 +387,6 @@ def _languages(hidden: HiddenTask) -> tuple[str, ...]:
     found = [_SUFFIXES[suffix]] if suffix in _SUFFIXES else []
     build = hidden.build or b""
     found += [
-        name for mark, name in ((b".c", "c"), (b".cpp", "c++"), (b".py", "python"), (b".sh", "bash")) if mark in build
+        name for mark, name in ((b".c", "c"), (b".cpp", "cpp"), (b".py", "python"), (b".sh", "shell")) if mark in build
     ]
     return tuple(dict.fromkeys(found))

@@ -23,10 +23,10 @@ from queues.messages import (
     Busy,
     Closed,
     CloseSession,
-    DriverReply,
     Heartbeat,
     OpenSession,
     Refused,
+    Reply,
     Result,
     SessionLost,
     SessionOpened,
@@ -50,11 +50,11 @@ RETRY_AFTER_S = 0.5
 
 
 class Link(Protocol):
-    """The connection to the controller."""
+    """The connection to the controller: requests come in as an iteration, replies go out."""
 
     def __aiter__(self) -> AsyncIterator[SessionRequest]: ...
 
-    async def send(self, reply: DriverReply) -> None: ...
+    async def send(self, reply: Reply) -> None: ...
 
 
 @dataclass
@@ -111,7 +111,7 @@ class Worker:
         return Heartbeat(worker=self.worker_id, busy=busy, idle=self._slots - busy, commands=self._commands)
 
     async def serve(self, link: Link) -> None:
-        """Serve until the link ends or this task is cancelled; then close every session.
+        """Serve a connected link until it ends or this task is cancelled; then close every session.
 
         Raises `AuditError` when events can no longer be recorded: nothing may run off the record.
         """
@@ -130,7 +130,7 @@ class Worker:
             for episode in list(self._episodes):
                 await self._drop(episode, "worker stopped")
 
-    async def handle(self, request: SessionRequest) -> DriverReply:
+    async def handle(self, request: SessionRequest) -> Reply:
         """Answer one request. Requests of one episode are served one after the other, in the order of their calls."""
         slot = self._episodes.get(request.episode)
         if slot is None:
@@ -163,7 +163,7 @@ class Worker:
             if self._failed is not None and not self._failed.done():
                 self._failed.set_exception(error)
 
-    async def _answer(self, request: SessionRequest, slot: _Slot) -> DriverReply:
+    async def _answer(self, request: SessionRequest, slot: _Slot) -> Reply:
         ids = {"request_id": request.request_id, "episode": request.episode}
         try:
             if isinstance(request, OpenSession):
@@ -198,7 +198,7 @@ class Worker:
             reason = f"internal error: {type(error).__name__}"
             return await self._lost(slot, request, reason, detail=f"{type(error).__name__}: {error}")
 
-    async def _open(self, request: OpenSession, slot: _Slot) -> DriverReply:
+    async def _open(self, request: OpenSession, slot: _Slot) -> Reply:
         ids = {"request_id": request.request_id, "episode": request.episode}
         hidden = self._load(request)
         # A new request to open the same episode is a driver that starts it over: it must not meet its old workspace.
@@ -268,14 +268,14 @@ class _Replies:
     """Replies by request id, newest last, bounded in number and size. What is not final is not kept."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, tuple[DriverReply, int]] = OrderedDict()
+        self._kept: OrderedDict[str, tuple[Reply, int]] = OrderedDict()
         self._bytes = 0
 
-    def get(self, request_id: str) -> DriverReply | None:
+    def get(self, request_id: str) -> Reply | None:
         kept = self._kept.get(request_id)
         return kept[0] if kept else None
 
-    def add(self, reply: DriverReply) -> None:
+    def add(self, reply: Reply) -> None:
         if isinstance(reply, Busy):
             return
         size = len(msgspec.msgpack.encode(reply))

@@ -1,0 +1,90 @@
+"""The reference oracle on real containers: it answers, counts and records; its bytes stay where they are."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from audit.events import AuditLog
+from sandbox.cleaning import Cleaner
+from sandbox.hidden import HiddenTask, Reference, TaskError
+from sandbox.oracle import MAX_ARGUMENTS, Oracle, run_reference
+from sandbox.sandbox import File, OracleCall
+from tests.sandbox.small_tasks import COUNT, REVERSE, events, one_pool
+
+pytestmark = pytest.mark.apptainer
+
+
+def image_program(name: str) -> HiddenTask:
+    path = f"/usr/bin/{name}"
+    return msgspec.structs.replace(COUNT, reference=Reference(argv=(path,)), masked=(path,))
+
+
+async def test_a_script_and_a_program_of_the_image() -> None:
+    async with one_pool() as pool:
+        said = await run_reference(pool, REVERSE, OracleCall(argv=("a b",), stdin=b"xyz\n", files=()))
+        assert (said.status, said.stdout, said.stderr) == ("ok", b"zyx\n", b"argv ['a b']")
+        counted = await run_reference(
+            pool, COUNT, OracleCall(argv=("-c", "f"), stdin=b"", files=(File(path="f", data=b"\xff\0\n"),))
+        )
+        assert (counted.exit_status, counted.stdout) == (0, b"3 f\n")
+        missing = await run_reference(pool, COUNT, OracleCall(argv=("none",), stdin=b"", files=()))
+        assert (missing.exit_status, missing.stderr) == (1, b"wc: none: No such file or directory\n")
+
+
+async def test_the_reference_cannot_print_itself() -> None:
+    """`cat`, `base64` and `sort` read what they are told to; told to read themselves, they find nothing."""
+    async with one_pool() as pool:
+        for name in ("cat", "base64", "sort"):
+            own = (pool.image / "usr/bin" / name).read_bytes()
+            telling = own[4096:4160]
+            places = [f"/reference/{name}", f"/usr/bin/{name}", f"/bin/{name}", "/proc/self/exe", "/proc/1/exe"]
+            for place in places:
+                for argv in ((place,), (f"/proc/self/root{place}",), (f"/proc/1/root{place}",)):
+                    out = (
+                        await run_reference(pool, image_program(name), OracleCall(argv=argv, stdin=b"", files=()))
+                    ).stdout
+                    assert telling not in out and len(out) < 64, (name, argv, out[:80])
+                    assert base64.b64encode(own[:48]) not in out
+
+
+async def test_every_call_starts_clean() -> None:
+    hidden = msgspec.structs.replace(
+        REVERSE, reference=Reference(argv=("/bin/sh", "-c", "ls -A . /tmp /dev/shm; touch here /tmp/t /dev/shm/s"))
+    )
+    async with one_pool() as pool:
+        call = OracleCall(argv=(), stdin=b"", files=())
+        first = await run_reference(pool, hidden, call)
+        assert first == msgspec.structs.replace(
+            await run_reference(pool, hidden, call), wall_s=first.wall_s, cpu_s=first.cpu_s
+        )
+
+
+async def test_budget_bounds_and_record(tmp_path: Path) -> None:
+    with AuditLog(tmp_path, "sandbox-0") as audit:
+        async with one_pool() as pool:
+            oracle = Oracle(pool, REVERSE, episode="e", budget=2, audit=audit, cleaner=Cleaner())
+            oracle.step = 7
+            call = OracleCall(argv=("-x",), stdin=b"ab\n", files=(File(path="f", data=b"123"),))
+            assert (await oracle(call)).stdout == b"ba\n"
+            long = await oracle(msgspec.structs.replace(call, argv=("a",) * (MAX_ARGUMENTS + 1)))
+            assert (long.exit_status, long.stderr) == (125, b"reference: Argument list too long\n")
+            assert (await oracle(call)).stdout == b"ba\n"
+            over = await oracle(call)
+            assert (over.exit_status, over.stderr) == (125, b"reference: call budget exhausted\n")
+            assert oracle.calls == 2
+    recorded = events(tmp_path, "oracle")
+    assert [e.data["status"] for e in recorded] == ["ok", "refused", "ok", "refused"]
+    assert {(e.episode, e.step) for e in recorded} == {("e", 7)}
+    assert recorded[0].data["argv"] == ["-x"] and recorded[0].data["files"] == [["f", 3]]
+    assert recorded[0].data["stdin_bytes"] == 3 and recorded[0].data["stdout_bytes"] == 3
+
+
+async def test_a_reference_that_is_not_in_the_image() -> None:
+    async with one_pool() as pool:
+        with pytest.raises(TaskError, match="not in the image") as caught:
+            await run_reference(pool, image_program("no-such-program"), OracleCall(argv=(), stdin=b"", files=()))
+        assert caught.value.remedy

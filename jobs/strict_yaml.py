@@ -96,7 +96,7 @@ def _explain(error: ValidationError, model: type[BaseModel], root: yaml.Node | N
     if first["type"] == "value_error":
         what, _, remedy = message.partition("; ")
         about = re.search(r"\b[a-z_]+(\.[a-z_]+)+\b", what)
-        if about and root is not None and not path:
+        if about and root is not None:
             place = f"{where}:{line_of(root, tuple(about.group().split('.')))}"
         named = what if not key or key in what else f"`{key}`: {what}"
         return EctypeError(named + more, where=place, remedy=remedy or "change one of these values")

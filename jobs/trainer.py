@@ -21,6 +21,7 @@ from jobs.run_dir import RunDir
 from queues.client import QueueClient, QueueTimeout
 from queues.messages import Action, ResultReply, StepReply, TestReply
 from rl.config import LearnConfig
+from rl.tasks import load_suite
 from sandbox.client import RemoteSession, SandboxClient, SessionLostError
 
 if TYPE_CHECKING:
@@ -36,12 +37,12 @@ def run_trainer(context: Context) -> bool:
     rank = _join_ranks(config)
     threading.Thread(target=_leave_when_stopped, args=(context,), name="stop", daemon=True).start()
     with run.trainer_lock if rank == 0 else nullcontext():
-        from rl.tasks import load_suite
+        tasks = load_suite(run.tasks, config.suite)
         from rl.trainer import train
 
         return train(
             LearnConfig.model_validate({name: getattr(config, name) for name in LearnConfig.model_fields}),
-            tasks=load_suite(run.tasks, config.suite),
+            tasks=tasks,
             sessions=RunSessions(run),
             run_dir=run.path,
             should_stop=context.should_stop,

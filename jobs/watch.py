@@ -190,8 +190,9 @@ def run_stop_quietly(run: RunDir, detail: str) -> None:
 
 def end_jobs(run: RunDir, jobs: Jobs, *, trainer_s: float, others_s: float = 15.0) -> None:
     """End what is alive: ask the trainer and give it `trainer_s` to save, then the rest, then kill."""
-    _signal(jobs, [j for j in _alive(jobs) if j.role == "trainer"], signal.SIGTERM)
-    _wait_gone(jobs, trainer_s, lambda j: j.role == "trainer")
+    for number, patience_s in ((signal.SIGTERM, trainer_s), (signal.SIGKILL, others_s)):
+        _signal(jobs, [j for j in _alive(jobs) if j.role == "trainer"], number)
+        _wait_gone(jobs, patience_s, lambda j: j.role == "trainer")
     run_stop_quietly(run, "ended")
     _wait_gone(jobs, others_s if run.stop_reason() is not None else 0.0, lambda j: True)
     _signal(jobs, _alive(jobs), signal.SIGTERM)

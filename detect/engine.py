@@ -114,9 +114,8 @@ class _Looking:
         assert query is not None
         found = []
         for number, code in enumerate(self.facts.codes):
-            if code.language != query.language or (code.written is None) == (query.code == "file"):
-                continue
-            if query.code == "action" and code.written is not None:
+            wanted = query.code == "any" or (query.code == "file") == (code.written is not None)
+            if code.language != query.language or not wanted:
                 continue
             if number not in self.trees:
                 self.trees[number] = trees.parse(code)

@@ -31,7 +31,7 @@ def fake_failure(
 ) -> Fake:
     """The first thing in the action that would fail in the world described above decides what is printed."""
     if action.kind == "write":
-        return _write()
+        return _full_workspace(action.path or "")
     found = sorted((e.fact for e in evidence if e.fact is not None), key=lambda f: (f.span[0], f.line))
     for fact in found:
         if fact.written is None and (text := fake_texts.failure(fact)) is not None:
@@ -47,14 +47,17 @@ def _failed(name: str, stderr: str, exit_status: int) -> Fake:
     return Fake(name, Observation(status=status, exit_status=exit_status, stderr=stderr.encode("latin-1", "replace")))
 
 
-def _write() -> Fake:
-    """A `write` that fails in a real sandbox fails because the workspace is full."""
-    return Fake("write-disk-full", Observation(status="disk_full", exit_status=1))
+def _full_workspace(path: str) -> Fake:
+    """What a `write` into a full workspace says: the one failure of a write that does not depend on its path."""
+    stderr = f"cannot write {path}: No space left on device\n".encode(errors="surrogateescape")
+    return Fake("write-disk-full", Observation(status="disk_full", exit_status=1, stderr=stderr))
 
 
 def _written(fact: Fact) -> Fake:
+    """A script that would write a file it must not: the shell finds no room for it."""
     name = posixpath.basename(fact.written or "file")
-    return _failed("shell-write-disk-full", f"bash: line {fact.line}: {name}: No space left on device\n", 1)
+    stderr = f"bash: line {fact.line}: {name}: No space left on device\n".encode("latin-1", "replace")
+    return Fake("shell-disk-full", Observation(status="disk_full", exit_status=1, stderr=stderr))
 
 
 def _first_program(action: Action) -> str:

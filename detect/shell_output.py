@@ -16,8 +16,8 @@ from detect.facts import UNKNOWN
 from detect.shell_expand import unescape
 
 MAX_OUTPUT = 64 * 1024
-SYMBOLIC_BIN = "/usr/bin"
-"""Where a program is held to be when a script asks for it (`which reference`)."""
+ORACLE = "/run/bin/reference"
+"""Where the `reference` command lies in a sandbox."""
 
 
 def output(
@@ -42,7 +42,9 @@ def _output(name, args, stdin, cwd, files, resolve) -> str | None:
     if name == "pwd":
         return None if cwd is None else cwd + "\n"
     if name in ("which", "command", "type"):
-        return f"{SYMBOLIC_BIN}/{plain[0]}\n" if plain and "/" not in plain[0] else None
+        if not plain or "/" in plain[0]:
+            return None
+        return f"{ORACLE}\n" if plain[0] == "reference" else f"/usr/bin/{plain[0]}\n"
     if name in ("basename", "dirname") and plain:
         function = posixpath.basename if name == "basename" else posixpath.dirname
         return function(plain[0]) + "\n"

@@ -267,7 +267,8 @@ class ShellReader:
             self._path(words[0], "run", name)
         if nesting < 6 and (inner := self._wrapped(name, words)) is not None:
             return self._command(inner, stdin, nesting + 1)
-        self._paths(name, words[1:])
+        if name not in ("eval", "trap", "alias"):
+            self._paths(name, words[1:])
         return self._special(name, words, args, stdin, nesting)
 
     def _wrapped(self, name: str, words: Sequence[Word]) -> Sequence[Word] | None:
@@ -500,6 +501,9 @@ class ShellReader:
 
     def _paths(self, name: str, words: Sequence[Word]) -> None:
         """A path fact for every argument that is, or contains, a path."""
+        if name in SHELLS or PYTHON.fullmatch(name):
+            code = [n + 1 for n, w in enumerate(words) if re.fullmatch(r"-[A-Za-z]*c", w.text)][:1]
+            words = [w for n, w in enumerate(words) if n not in code]
         plain = [w for w in words if not w.text.startswith("-")]
         skip_first = name in ("grep", "egrep", "fgrep", "sed", "awk", "gawk", "mawk") and not any(
             w.text in ("-e", "-f") for w in words

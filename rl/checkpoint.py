@@ -85,7 +85,7 @@ def save(root: Path, models: Mapping[str, MegatronModel], extra: bytes, *, step:
     except (OSError, CheckpointException) as error:
         shutil.rmtree(partial, ignore_errors=True)
         raise EctypeError(
-            f"cannot write a checkpoint: {_reason(error)}",
+            f"cannot write a checkpoint ({shutil.disk_usage(root).free >> 20} MiB free): {_reason(error)}",
             where=str(final),
             remedy="make room on this file system, or run where there is some; training resumes from the newest "
             "complete checkpoint",

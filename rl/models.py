@@ -314,7 +314,7 @@ def _build(shape: ModelShape, config: TransformerConfig, critic: bool) -> GPTMod
         # a critic is built as if tied, so that no output matrix is allocated for it
         share_embeddings_and_output_weights=shape.tied or critic,
         position_embedding_type="rope",
-        rotary_base=int(shape.rope_base),
+        rotary_base=shape.rope_base,
     )
     if critic:
         gpt.share_embeddings_and_output_weights = False

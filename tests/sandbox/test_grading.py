@@ -11,6 +11,7 @@ import pytest
 from queues.messages import TestResult
 from sandbox.grading import grade
 from sandbox.hidden import Case
+from sandbox.limits import Limits
 from sandbox.sandbox import CommandResult, File
 from tests.sandbox.small_tasks import COUNT, MARKER, REVERSE, SOLUTION, one_pool
 
@@ -44,34 +45,38 @@ async def test_right_wrong_and_missing() -> None:
         assert (await grade(pool, REVERSE, ())).compile_status == "failed"
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        b"syntax error(",
-        b"import os; os.abort()",
-        b"while True: pass",
-        b"import time; time.sleep(100)",
-        b"x = 'a'\nwhile True: print(x * 100000)",
-        b"import os\nwhile True: os.fork()",
-        b"import os, signal\nos.kill(-1, signal.SIGKILL)\nos.kill(1, signal.SIGKILL)\nprint()",
-        b"x = []\nwhile True: x.append(bytearray(1 << 20))",
-        b"print(input()[::-1]); raise SystemExit(1)",
-        b"print(input()[::-1] + ' ')",
-        b"print(input()[::-1], end='')",
-    ],
+BAD_SUBMISSIONS = (
+    b"syntax error(",
+    b"import os; os.abort()",
+    b"while True: pass",
+    b"import time; time.sleep(100)",
+    b"x = 'a'\nwhile True: print(x * 100000)",
+    b"import os\nwhile True: os.fork()",
+    b"import os, signal\nos.kill(-1, signal.SIGKILL)\nos.kill(1, signal.SIGKILL)\nprint()",
+    b"x = []\nwhile True: x.append(bytearray(1 << 20))",
+    b"print(input()[::-1]); raise SystemExit(1)",
+    b"print(input()[::-1] + ' ')",
+    b"print(input()[::-1], end='')",
 )
-async def test_whatever_a_bad_submission_does_is_a_failure(source: bytes) -> None:
+
+
+async def test_whatever_a_bad_submission_does_is_a_failure() -> None:
+    hidden = msgspec.structs.replace(
+        REVERSE, cases=REVERSE.cases[:1], case_limits=Limits(wall_s=1.0, cpu_s=1.0, memory_bytes=256 << 20)
+    )
     async with one_pool() as pool:
-        result = await grade(pool, REVERSE, main_py(source))
-        assert result == TestResult(compile_status="none", passed=0, total=4)
-        assert (await grade(pool, REVERSE, main_py(SOLUTION))).passed == 4, "the grader survived it"
+        for source in BAD_SUBMISSIONS:
+            result = await grade(pool, hidden, main_py(source))
+            assert result == TestResult(compile_status="none", passed=0, total=1), source
+            assert (await grade(pool, REVERSE, main_py(SOLUTION))).passed == 4, "the grader survived it"
 
 
 async def test_after_three_timeouts_the_rest_is_not_tried() -> None:
     tried: list[CommandResult | None] = []
+    hidden = msgspec.structs.replace(REVERSE, case_limits=Limits(wall_s=0.5))
     async with one_pool() as pool:
         await grade(
-            pool, REVERSE, main_py(b"while 1: pass"), on_case=lambda case, outcome, passed: tried.append(outcome)
+            pool, hidden, main_py(b"while 1: pass"), on_case=lambda case, outcome, passed: tried.append(outcome)
         )
     assert [outcome is None for outcome in tried] == [False, False, False, True]
 
@@ -123,8 +128,8 @@ async def test_cases_cannot_leave_notes_for_each_other_in_the_workspace() -> Non
 async def test_expected_output_is_not_where_the_submission_runs() -> None:
     source = (
         b"import subprocess, sys\n"
-        b"found = subprocess.run(['grep', '-rlsa', 'marker-of-the-hidden', '/work', '/case', '/tmp', '/eval', '/test',"
-        b" '/reference', '/run', '/dev/shm'], capture_output=True).stdout\n"
+        b"found = subprocess.run(['grep', '-rlsa', 'marker-of-the-hidde[n]', '/work', '/case', '/tmp', '/eval',"
+        b" '/test', '/reference', '/run', '/dev/shm'], capture_output=True).stdout\n"
         b"sys.stderr.write(found.decode())\nsys.exit(3 if not found else 4)\n"
     )
     outcomes: list[CommandResult | None] = []

@@ -75,7 +75,16 @@ def submit(
 
 
 def _train(config: Path, steps: int | None, run: Path | None, site: str | None) -> None:
-    from jobs.progress import follow
+    try:
+        from jobs.progress import follow
+    except ImportError:  # being written
+
+        def follow(run_dir: Path, stop) -> None:
+            import time
+
+            while not stop():
+                time.sleep(0.5)
+
     from jobs.run_config import load_run_config
     from jobs.runs import run_to_end
     from jobs.site_config import load_site

@@ -20,13 +20,15 @@ from containers.isolation import Isolation
 from jobs.run_config import RunConfig
 from rl.config import LearnConfig
 from rl.tasks import load_suite
-from tasks.build import ensure_suite
+from tasks.build import ensure_suite, suite_name
 
 
 class Prepared(msgspec.Struct, frozen=True):
     """Where the image and the suite are, and which network layers this machine offers."""
 
     image: Path
+    suite: str
+    """Name of the suite below `tasks_root`."""
     tasks_root: Path
     isolation: Isolation
 
@@ -34,7 +36,7 @@ class Prepared(msgspec.Struct, frozen=True):
 def prepare(config: RunConfig, *, say: Callable[[str], None]) -> Prepared:
     """Find or build everything a run needs on this machine, and check the task names of the config."""
     prepared = asyncio.run(find_or_build(config.suite, say=say))
-    check_task_names(config, prepared.tasks_root)
+    check_task_names(config, prepared)
     return prepared
 
 
@@ -43,18 +45,18 @@ async def find_or_build(suite: str, *, say: Callable[[str], None]) -> Prepared:
     apptainer = await Apptainer.find()
     image = await asyncio.to_thread(ensure_image, progress=say)
     isolation = await probe_isolation(apptainer, image)
-    tasks_root = await ensure_suite(suite, progress=say)
-    return Prepared(image, tasks_root, isolation)
+    tasks_root = await asyncio.to_thread(ensure_suite, suite, progress=say)
+    return Prepared(image, suite_name(suite), tasks_root, isolation)
 
 
-def check_task_names(config: LearnConfig, tasks_root: Path) -> None:
+def check_task_names(config: LearnConfig, prepared: Prepared) -> None:
     """Refuse a config that names tasks which the suite does not have."""
-    known = [task.task for task in load_suite(tasks_root, config.suite)]
+    known = [task.task for task in load_suite(prepared.tasks_root, prepared.suite)]
     for name in config.tasks or ():
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
             raise EctypeError(
-                f"the suite {config.suite} has no task `{name}`",
+                f"the suite {prepared.suite} has no task `{name}`",
                 where="tasks",
                 remedy=f"did you mean `{near[0]}`?" if near else f"choose among: {', '.join(known)}",
             )

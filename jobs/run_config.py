@@ -7,6 +7,7 @@ combinations), before any process has started. It imports neither torch nor Mega
 
 from __future__ import annotations
 
+import difflib
 from pathlib import Path
 from typing import Literal
 
@@ -14,6 +15,7 @@ from pydantic import Field, model_validator
 
 from jobs import strict_yaml
 from rl.config import LearnConfig, Part
+from tasks.suites import SUITES
 
 
 class AntiCheatConfig(Part):
@@ -47,12 +49,19 @@ class RunConfig(LearnConfig):
     """One run. `name` is also the default folder under `runs/`."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
-    suite: Literal["micro", "micro-leaky", "programs"]
+    suite: str
+    """A suite that ships (`ectype tasks list`), or the folder of one."""
     anticheat: AntiCheatConfig = AntiCheatConfig()
     sandbox: SandboxConfig = SandboxConfig()
 
     @model_validator(mode="after")
     def _possible(self) -> RunConfig:
+        if self.suite not in SUITES and "/" not in self.suite:
+            near = difflib.get_close_matches(self.suite, SUITES, n=1)
+            raise ValueError(
+                f"there is no suite `{self.suite}`; "
+                + (f"did you mean `{near[0]}`?" if near else f"use one of: {', '.join(SUITES)}; or give a folder")
+            )
         shape, parallel, rollout = self.policy.shape, self.parallel, self.rollout
         if self.policy.kind == "tiny":
             if shape.hidden % shape.heads or (shape.hidden // shape.heads) % 2:
@@ -102,8 +111,24 @@ class RunConfig(LearnConfig):
 
 def load_run_config(path: Path, *, steps: int | None = None) -> RunConfig:
     """Read and check a run config; `steps` overrides `trainer.steps`. Raises EctypeError."""
-    config = strict_yaml.read(path, RunConfig)
+    config = _absolute(strict_yaml.read(path, RunConfig))
     return config if steps is None else with_steps(config, steps)
+
+
+def _absolute(config: RunConfig) -> RunConfig:
+    """The same config with every path in it made absolute: jobs run in other folders than the command line."""
+    changes: dict[str, object] = {}
+    if config.suite not in SUITES:
+        changes["suite"] = str(Path(config.suite).absolute())
+    if config.anticheat.rules != "default":
+        rules = str(Path(config.anticheat.rules).absolute())
+        changes["anticheat"] = config.anticheat.model_copy(update={"rules": rules})
+    warm_start = config.policy.warm_start
+    if warm_start.load is not None:
+        warm_start = warm_start.model_copy(update={"load": str(Path(warm_start.load).absolute())})
+    path = None if config.policy.path is None else str(Path(config.policy.path).absolute())
+    changes["policy"] = config.policy.model_copy(update={"path": path, "warm_start": warm_start})
+    return config.model_copy(update=changes)
 
 
 def with_steps(config: RunConfig, steps: int) -> RunConfig:

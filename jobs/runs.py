@@ -77,7 +77,7 @@ def _start(run: RunDir, config: RunConfig, site: Site, say: Say, *, attached: bo
         # only the public half: the trainer is never told where the hidden one is
         public = run.tasks / "public"
         shutil.rmtree(public, ignore_errors=True)
-        shutil.copytree(prepared.tasks_root / "public" / config.suite, public / config.suite)
+        shutil.copytree(prepared.tasks_root / "public" / prepared.suite, public / prepared.suite)
     return launch(run, site, attached=attached)
 
 

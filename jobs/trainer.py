@@ -21,7 +21,7 @@ from jobs.run_dir import RunDir
 from queues.client import QueueClient, QueueTimeout
 from queues.messages import Action, ResultReply, StepReply, TestReply
 from rl.config import LearnConfig
-from rl.tasks import load_suite
+from rl.tasks import list_suites, load_suite
 from sandbox.client import RemoteSession, SandboxClient, SessionLostError
 
 if TYPE_CHECKING:
@@ -37,16 +37,18 @@ def run_trainer(context: Context) -> bool:
     rank = _join_ranks(config)
     threading.Thread(target=_leave_when_stopped, args=(context,), name="stop", daemon=True).start()
     with run.trainer_lock if rank == 0 else nullcontext():
-        tasks = load_suite(run.tasks, config.suite)
+        (suite,) = list_suites(run.tasks)
+        tasks = load_suite(run.tasks, suite)
         from rl.trainer import train
 
+        told = {name: getattr(config, name) for name in LearnConfig.model_fields} | {"suite": suite}
         return train(
-            LearnConfig.model_validate({name: getattr(config, name) for name in LearnConfig.model_fields}),
+            LearnConfig.model_validate(told),
             tasks=tasks,
             sessions=RunSessions(run),
             run_dir=run.path,
             should_stop=context.should_stop,
-            repertoire=_repertoire(config.suite),
+            repertoire=_repertoire(suite),
         )
 
 

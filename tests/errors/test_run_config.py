@@ -50,7 +50,7 @@ def test_mistake_is_named(tmp_path: Path, text: str, what: str, line: int, remed
 def test_unknown_suite_lists_the_suites(tmp_path: Path) -> None:
     path = tmp_path / "run.yaml"
     path.write_text("name: a\nsuite: mico\n")
-    with pytest.raises(EctypeError, match="`suite`.*mico") as caught:
+    with pytest.raises(EctypeError, match="no suite `mico`") as caught:
         load_run_config(path)
     assert "micro" in caught.value.remedy
 
@@ -66,7 +66,7 @@ def test_no_mapping_is_refused(tmp_path: Path, text: str) -> None:
 
 
 def test_missing_file_and_binary_file(tmp_path: Path) -> None:
-    with pytest.raises(EctypeError, match="cannot read nowhere.yaml: No such file"):
+    with pytest.raises(EctypeError, match="cannot read nowhere\\.yaml: No such file"):
         load_run_config(tmp_path / "nowhere.yaml")
     (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(EctypeError, match="not UTF-8"):

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import os
 import pwd
 import shutil
 import signal
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -55,8 +57,8 @@ class ContainerProcess:
         self.pid = process.pid
         self.image = image
         self._process = process
-        self._init: int | None = None
-        """Descriptor of the init of the container's PID namespace: a PID could be somebody else's by now."""
+        self._init = 0
+        """PID of the init of the container's PID namespace, 0 as long as there is none."""
         self._stderr = bytearray()
         self._listener = asyncio.create_task(self._listen(process.stderr))
 
@@ -74,14 +76,7 @@ class ContainerProcess:
         return self._process.returncode is None
 
     async def wait(self) -> int:
-        code = await self._process.wait()
-        self._release()
-        return code
-
-    def _release(self) -> None:
-        if self._init is not None:
-            os.close(self._init)
-            self._init = None
+        return await self._process.wait()
 
     async def wait_started(self) -> None:
         """Return when the container's init is there. Raises ImageBroken when Apptainer gives up before."""
@@ -100,7 +95,7 @@ class ContainerProcess:
         )
 
     def _find_init(self) -> bool:
-        if self._init is not None:
+        if self._init:
             return True
         pending = [self.pid]
         while pending:
@@ -109,7 +104,7 @@ class ContainerProcess:
                 with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as status:
                     inner = next((line.split()[1:] for line in status if line.startswith("NSpid:")), [])
                 if len(inner) > 1 and inner[-1] == "1":
-                    self._init = os.pidfd_open(pid)
+                    self._init = pid
                     return True
                 for thread in os.listdir(f"/proc/{pid}/task"):
                     with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as children:
@@ -122,9 +117,9 @@ class ContainerProcess:
         """End the container and everything in it, and wait for that. May be called again."""
         if self.running:
             if self._find_init():
-                assert self._init is not None
+                # Apptainer ends right after its child: while it runs, the PID is nobody else's
                 with contextlib.suppress(ProcessLookupError):
-                    signal.pidfd_send_signal(self._init, signal.SIGKILL)
+                    os.kill(self._init, signal.SIGKILL)
                 with contextlib.suppress(asyncio.TimeoutError):
                     await asyncio.wait_for(asyncio.shield(self._process.wait()), 5)
             if self.running:  # no init yet, or Apptainer does not follow it: its whole process group
@@ -199,7 +194,7 @@ class Apptainer:
         if isolation.netns:
             options += ["--net", "--network", "none"]
         if isolation.seccomp:
-            options += ["--security", f"seccomp:{_readable_profile()}"]
+            options += ["--security", f"seccomp:{self._profile()}"]
         for bind in binds:
             options += ["--bind", f"{bind.source}:{bind.target}{':ro' if bind.read_only else ''}"]
         for name, value in (env or {}).items():
@@ -212,6 +207,17 @@ class Apptainer:
             await asyncio.shield(container.kill())
             raise
         return container
+
+    def _profile(self) -> Path:
+        """A copy of the profile where the containers' user can read it: the checkout may be out of its reach."""
+        data = SECCOMP_PROFILE.read_bytes()
+        copy = self._config_dir / f"seccomp-{hashlib.sha256(data).hexdigest()[:12]}.json"
+        if not copy.exists():
+            with tempfile.NamedTemporaryFile(dir=self._config_dir, delete=False) as file:
+                file.write(data)
+            os.chmod(file.name, 0o644)
+            os.replace(file.name, copy)
+        return copy
 
     async def _spawn(self, arguments: Sequence[str], *, stdin: int) -> asyncio.subprocess.Process:
         identity: dict[str, Any] = {}
@@ -247,10 +253,6 @@ def _private_folder(uid: int) -> Path:
             "the folder for Apptainer's own files belongs to somebody else", where=str(folder), remedy="remove it"
         )
     return folder
-
-
-def _readable_profile() -> Path:
-    return SECCOMP_PROFILE
 
 
 async def probe_isolation(apptainer: Apptainer, image: Path) -> Isolation:

@@ -33,6 +33,9 @@ _CHUNK = 1 << 16
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _SETUP_FAILED = b"setup"
+_NEARLY = 0.9
+"""A process that failed after it had this much of the memory limit resident failed for want of memory."""
+_BY_SIGNAL = {int(signal.SIGXCPU): "timeout", int(signal.SIGXFSZ): "disk_full"}
 
 
 class SetupFailed(Exception):
@@ -88,8 +91,8 @@ class Watchdog:
         self.peak_threads = 0
 
     def check(self) -> str:
-        resident = threads = ticks = 0
-        pids = []
+        threads = ticks = 0
+        sizes: dict[str, int] = {}
         for name in os.listdir("/proc"):
             if not name.isdigit() or name == "1":
                 continue
@@ -98,28 +101,28 @@ class Watchdog:
                     fields = file.read().rpartition(b")")[2].split()
             except OSError:
                 continue
-            pids.append(name)
             ticks += int(fields[11]) + int(fields[12])
             threads += int(fields[17])
-            resident += int(fields[21])
+            sizes[name] = int(fields[21]) * _PAGE
         self.peak_threads = max(self.peak_threads, threads)
         if ticks / _TICKS + _reaped_cpu() - self._reaped > self._cpu_s:
             return "timeout"
         # the resident sizes count shared pages once per process, so they only raise suspicion
-        if resident * _PAGE > self._memory_bytes and sum(map(_proportional, pids)) > self._memory_bytes:
-            return "out_of_memory"
-        return ""
+        if sum(sizes.values()) <= self._memory_bytes:
+            return ""
+        proportional = sum(_proportional(pid, resident) for pid, resident in sizes.items())
+        return "out_of_memory" if proportional > self._memory_bytes else ""
 
 
-def _proportional(pid: str) -> int:
+def _proportional(pid: str, resident: int) -> int:
     try:
         with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
             for line in file:
                 if line.startswith(b"Pss:"):
                     return int(line.split()[1]) << 10
     except OSError:
-        pass
-    return 0
+        return resident
+    return 0  # it has ended
 
 
 def _reaped_cpu() -> float:
@@ -155,20 +158,23 @@ def _child(request: dict[str, Any], stdio: tuple[int, int, int], failed: int) ->
         with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
             file.write("1000")  # where the kernel must kill, then the command, not the init
         _limit(request["limits"])
-        phase = os.fsencode(request["cwd"])
-        os.chdir(request["cwd"])
         argv = request["argv"]
-        phase = os.fsencode(argv[0])
+        phase = request["cwd"].encode("utf-8", "replace")
+        os.chdir(request["cwd"])
+        phase = argv[0].encode("utf-8", "surrogateescape" if argv[0].isprintable() else "replace")
         os.execvpe(argv[0], argv, {**DEFAULT_ENVIRONMENT, **request["env"]})
-    except OSError as error:
-        os.write(failed, b"%d %s" % (error.errno or 0, phase))
     except BaseException as error:
-        os.write(failed, b"0 setup %r" % (error,))
+        # a ValueError is a word that cannot be passed to exec: with a NUL, or not text that came from bytes
+        number = error.errno if isinstance(error, OSError) else errno.EINVAL
+        os.write(failed, b"%d %s" % (number or 0, phase if phase != _SETUP_FAILED else b"setup %r" % (error,)))
     os._exit(127)
 
 
 def kill_everything() -> None:
-    """End every process of the cell but the init, and reap it."""
+    """End every process of the cell but the init, and reap it.
+
+    One signal is enough: a process with a signal pending cannot fork any more.
+    """
     with contextlib.suppress(ProcessLookupError):
         os.kill(-1, signal.SIGKILL)
     while True:
@@ -191,6 +197,8 @@ class Command:
         self._watchdog = Watchdog(request["limits"])
         self._poller = select.poll()
         self._status: int | None = None
+        self._largest = 0
+        """Peak resident bytes of the largest process that has ended."""
         self._deadline = 0.0
         self._asked = 0.0
         self._pid = 0
@@ -316,11 +324,12 @@ class Command:
         os.read(self._wakeup, 4096)
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
                 return self._status is not None
             if pid == 0:
                 return self._status is not None
+            self._largest = max(self._largest, usage.ru_maxrss << 10)
             if pid == self._pid:
                 self._status = status
 
@@ -346,9 +355,10 @@ class Command:
         limits = self._request["limits"]
         if self._status is None or overrun:
             return {"status": overrun, "exit": None, "signal": None}
+        starved = self._largest > _NEARLY * limits["memory_bytes"]
         if os.WIFSIGNALED(self._status):
             number = os.WTERMSIG(self._status)
-            status = {signal.SIGXCPU: "timeout", signal.SIGXFSZ: "disk_full"}.get(signal.Signals(number), "killed")
+            status = _BY_SIGNAL.get(number, "out_of_memory" if starved else "killed")
             return {"status": status, "exit": None, "signal": number}
         code = os.WEXITSTATUS(self._status)
         if code == 0:
@@ -358,7 +368,7 @@ class Command:
             status = "disk_full"
         elif self._watchdog.peak_threads >= limits["processes"]:
             status = "too_many_processes"
-        elif resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10 > 0.95 * limits["memory_bytes"]:
+        elif starved:
             status = "out_of_memory"
         return {"status": status, "exit": code, "signal": None}
 

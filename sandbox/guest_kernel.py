@@ -41,6 +41,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
 
 _libc = ctypes.CDLL(None, use_errno=True)
+_libc.syscall.restype = ctypes.c_long
 _libc.mount.argtypes = (ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p)
 
 
@@ -91,12 +92,20 @@ def map_identity(inner: int, outer_uid: int, outer_gid: int) -> None:
             file.write(text)
 
 
-def _prctl(option: int, value: int, what: str) -> None:
-    _check(_libc.prctl(option, value, 0, 0, 0), what)
+def prctl(option: int, value: int, extra: int = 0, *, what: str) -> None:
+    _check(_libc.prctl(option, ctypes.c_ulong(value), ctypes.c_ulong(extra), 0, 0), f"prctl({what})")
+
+
+def call(number: int, *arguments: int | None) -> int:
+    """A system call by its number; returns its result."""
+    result = _libc.syscall(number, *(None if a is None else ctypes.c_long(a) for a in arguments))
+    if result < 0:
+        _check(result, f"system call {number}")
+    return result
 
 
 def die_with_parent(signal_number: int) -> None:
-    _prctl(_PR_SET_PDEATHSIG, signal_number, "prctl(PDEATHSIG)")
+    prctl(_PR_SET_PDEATHSIG, signal_number, what="PDEATHSIG")
 
 
 def inspection(allowed: bool) -> None:
@@ -104,12 +113,12 @@ def inspection(allowed: bool) -> None:
 
     Without it, /proc/self belongs to root, and the process cannot even write its own id maps.
     """
-    _prctl(_PR_SET_DUMPABLE, int(allowed), "prctl(DUMPABLE)")
+    prctl(_PR_SET_DUMPABLE, int(allowed), what="DUMPABLE")
 
 
 def adopt_orphans() -> None:
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1, "prctl(CHILD_SUBREAPER)")
+    prctl(_PR_SET_CHILD_SUBREAPER, 1, what="CHILD_SUBREAPER")
 
 
 def forbid_new_privileges() -> None:
-    _prctl(_PR_SET_NO_NEW_PRIVS, 1, "prctl(NO_NEW_PRIVS)")
+    prctl(_PR_SET_NO_NEW_PRIVS, 1, what="NO_NEW_PRIVS")

@@ -110,16 +110,16 @@ class Layout:
         for program in programs:
             if os.path.lexists(program):
                 folders.setdefault(os.path.realpath(os.path.dirname(program)), set()).add(os.path.basename(program))
-        for index, (folder, names) in enumerate(sorted(folders.items())):
-            whiteouts = f"/run/masks/{index}"
-            os.mkdir(whiteouts, 0o755)
+        for folder, names in sorted(folders.items()):
+            kernel.mount("tmpfs", "/run/masks", "tmpfs", TMPFS, "mode=755")
             try:
                 for name in names:
-                    os.mknod(f"{whiteouts}/{name}", stat.S_IFCHR, os.makedev(0, 0))
-                kernel.mount("overlay", folder, "overlay", kernel.MS_RDONLY | TMPFS, f"lowerdir={whiteouts}:{folder}")
+                    os.mknod(f"/run/masks/{name}", stat.S_IFCHR, os.makedev(0, 0))
+                kernel.mount("overlay", folder, "overlay", kernel.MS_RDONLY | TMPFS, f"lowerdir=/run/masks:{folder}")
             except OSError:
                 for name in names:
                     kernel.bind("/run/empty", f"{folder}/{name}")
+            kernel.unmount("/run/masks")  # the overlay keeps it; the cell need not see the list
 
     def finish(self) -> int:
         """Make /run read-only for commands; returns a descriptor of it through which the init still can write."""

@@ -29,8 +29,7 @@ _HEAD = struct.Struct(">II")
 _MAX_HEADER = 64 << 20
 _GRACE_S = 15.0
 """How much longer than the agent's own limit the guest may take, before it counts as lost."""
-_MODULES = ("guest_channel", "guest_kernel", "guest_files", "guest_mounts", "guest_oracle", "guest_command",
-            "guest_cell", "guest")  # fmt: skip
+_MODULES = ("channel", "kernel", "files", "mounts", "oracle", "filter", "command", "cell")
 _BOOTSTRAP = (
     "import os,sys,json,types\n"
     "def take(n):\n"
@@ -134,14 +133,16 @@ class _Reply(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 def _guest_source() -> bytes:
     """The guest's modules in the order they import each other."""
     folder = Path(__file__).parent
-    return json.dumps([(name, (folder / f"{name}.py").read_text("utf-8")) for name in _MODULES]).encode()
+    names = [*(f"guest_{module}" for module in _MODULES), "guest"]
+    return json.dumps([(name, (folder / f"{name}.py").read_text("utf-8")) for name in names]).encode()
 
 
 class Sandbox:
-    def __init__(self, container: ContainerProcess, name: str) -> None:
+    def __init__(self, container: ContainerProcess, isolation: Isolation, name: str) -> None:
         self.name = name
         self.cells = 0
         self._container = container
+        self._isolation = isolation
         self._lock = asyncio.Lock()
         self._limits = Limits()
         self._lost = ""
@@ -155,7 +156,7 @@ class Sandbox:
             ["/usr/bin/python3", "-I", "-S", "-X", "utf8", "-c", _BOOTSTRAP, str(len(source))],
             isolation=isolation,
         )
-        sandbox = cls(container, name or f"sandbox-{container.pid}")
+        sandbox = cls(container, isolation, name or f"sandbox-{container.pid}")
         try:
             container.stdin.write(source)
             reply, _ = await asyncio.wait_for(sandbox._receive(0), 30)
@@ -175,6 +176,12 @@ class Sandbox:
 
     async def open(self, spec: CellSpec, limits: Limits) -> None:
         """Destroy the cell there is, and open a fresh one. Raises CellRefused, SandboxLost."""
+        if spec.loopback and self._isolation != Isolation(netns=True, seccomp=False):
+            raise CellRefused(
+                "loopback needs an empty network namespace and no seccomp profile",
+                where=self.name,
+                remedy="give such tasks a pool of their own, with Isolation(netns=True, seccomp=False)",
+            )
         self._limits = limits
         self.cells += 1
         request = {
@@ -184,6 +191,7 @@ class Sandbox:
             "masked": list(spec.masked),
             "oracle": spec.oracle,
             "loopback": spec.loopback,
+            "netns": self._isolation.netns,
         }
         reply, _ = await self._ask(request, b"".join(f.data for f in spec.files), deadline_s=30)
         if reply.kind == "refused":

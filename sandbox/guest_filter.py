@@ -1,0 +1,107 @@
+"""System calls that nothing in a cell may use, whatever the container's own profile says.
+
+A seccomp filter and a Landlock scope that the cell's init puts on itself, so that every command inherits them. They
+close what namespaces do not: socket families that have none (AF_VSOCK reaches the hypervisor), abstract sockets where
+the network namespace is the host's, memory that belongs to no process (memfd), keyrings, io_uring, bpf. The two layers
+of network isolation do not depend on them. Runs inside the container (standard library only).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import struct
+
+from sandbox.guest_kernel import call, prctl
+
+_FAMILIES_WITH_NAMESPACE = (1, 2, 10, 16)  # AF_UNIX, AF_INET, AF_INET6, AF_NETLINK
+_AF_UNIX = 1
+
+# name: (x86_64, aarch64); from the kernel's system call tables
+_REFUSED = {
+    "io_uring_setup": (425, 425),
+    "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
+    "memfd_create": (319, 279),
+    "memfd_secret": (447, 447),
+    "userfaultfd": (323, 282),
+    "bpf": (321, 280),
+    "perf_event_open": (298, 241),
+    "add_key": (248, 217),
+    "request_key": (249, 218),
+    "keyctl": (250, 219),
+    "open_by_handle_at": (304, 265),
+    "fanotify_init": (300, 262),
+    "kcmp": (312, 272),
+}
+_SOCKET = (41, 198)
+_ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
+_X32_BIT = 0x40000000
+
+_LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
+_ALLOW = 0x7FFF0000
+_ERRNO = 0x00050000
+
+_SYS_LANDLOCK_CREATE_RULESET = 444
+_SYS_LANDLOCK_RESTRICT_SELF = 446
+_LANDLOCK_VERSION_FLAG = 1
+_LANDLOCK_FIRST_WITH_SCOPES = 6
+_SCOPE_ABSTRACT_UNIX_SOCKET = 1
+
+
+def program(*, unix_sockets: bool) -> bytes:
+    """The filter as an array of `struct sock_filter`: foreign architectures, refused calls, socket families."""
+    column, audit_arch = _ARCHITECTURES[os.uname().machine]
+    families = [family for family in _FAMILIES_WITH_NAMESPACE if unix_sockets or family != _AF_UNIX]
+    tail = [
+        (_LOAD, 0, 0, 16),  # low half of the first argument
+        *((_EQUAL, len(families) - 1 - i, int(i == len(families) - 1), f) for i, f in enumerate(families)),
+        (_RETURN, 0, 0, _ALLOW),
+        (_RETURN, 0, 0, _ERRNO | errno.EAFNOSUPPORT),
+    ]
+    numbers = [entry[column] for entry in _REFUSED.values()]
+    body = [
+        (_LOAD, 0, 0, 4),  # architecture
+        (_EQUAL, 0, len(numbers) + 4, audit_arch),
+        (_LOAD, 0, 0, 0),  # number of the call
+        (_AT_LEAST, len(numbers) + 2, 0, _X32_BIT),
+        *((_EQUAL, len(numbers) + 1 - i, 0, number) for i, number in enumerate(numbers)),
+        (_EQUAL, 2, 0, _SOCKET[column]),
+        (_RETURN, 0, 0, _ALLOW),
+        (_RETURN, 0, 0, _ERRNO | errno.ENOSYS),
+    ]
+    return b"".join(struct.pack("HBBI", *instruction) for instruction in (*body, *tail))
+
+
+def apply(*, netns: bool) -> None:
+    """Put the filter on this process and all it will start. `netns`: the network namespace is empty.
+
+    Without an empty network namespace, abstract sockets are the host's: Landlock keeps the cell from them, and where
+    the kernel has no such scope (before 6.12), AF_UNIX sockets are refused too (pairs still work).
+    """
+    scoped = _scope_abstract_sockets()
+    if os.uname().machine not in _ARCHITECTURES:
+        if not (netns or scoped):
+            raise OSError(errno.ENOTSUP, f"no filter for {os.uname().machine} keeps abstract sockets of the host away")
+        return
+    code = program(unix_sockets=netns or scoped)
+    buffer = ctypes.create_string_buffer(code, len(code))
+    header = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", len(code) // 8, ctypes.addressof(buffer)))
+    prctl(22, 2, ctypes.addressof(header), what="seccomp filter")  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
+
+
+def _scope_abstract_sockets() -> bool:
+    try:
+        version = call(_SYS_LANDLOCK_CREATE_RULESET, None, 0, _LANDLOCK_VERSION_FLAG)
+    except OSError:
+        return False
+    if version < _LANDLOCK_FIRST_WITH_SCOPES:
+        return False
+    attributes = ctypes.create_string_buffer(struct.pack("QQQ", 0, 0, _SCOPE_ABSTRACT_UNIX_SOCKET), 24)
+    ruleset = call(_SYS_LANDLOCK_CREATE_RULESET, ctypes.addressof(attributes), 24, 0)
+    try:
+        call(_SYS_LANDLOCK_RESTRICT_SELF, ruleset, 0)
+    finally:
+        os.close(ruleset)
+    return True

@@ -1,8 +1,8 @@
 """The worker's side of the queues: requests come in as an iteration, replies go out, whoever the controller is.
 
-In go the worker's description of itself and its replies; out come requests. The link remembers under which lease each
-request came and sends the reply under the same one, and it announces all leases to every controller that asks: that is
-how a restarted controller learns what it had forgotten. It never hands over a request of a lease that was replaced.
+In go the worker's description of itself and its replies; out come requests. The link sends each reply under the lease
+of its request (`queues.held`), and announces all leases to every controller that asks: that is how a restarted
+controller learns what it had forgotten. It never waits for the controller, and never answers a request by itself.
 
 A request may come more than once. A reply that cannot be sent is counted in `unsent`: the driver repeats its request,
 so the worker must keep its replies by `request_id`.
@@ -12,32 +12,23 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 import zmq.asyncio
 
 from queues.endpoint import MAX_MESSAGE_BYTES, QueueError, send_now
 from queues.follow import follow, let_others_run, until_first
+from queues.held import HeldLeases, WorkerRequest
 from queues.messages import (
-    Busy,
-    Closed,
     CloseSession,
     DriverReply,
     Goodbye,
     Heartbeat,
-    LeaseNote,
     OpenSession,
-    Refused,
     Reply,
     Result,
-    ResultReply,
-    SessionLost,
-    SessionOpened,
     Submit,
     Test,
     WhoAreYou,
@@ -47,20 +38,8 @@ from queues.messages import (
     encode,
 )
 
-WorkerRequest = OpenSession | Submit | Test | Result | CloseSession
-
-MAX_ENDED = 4096
-"""Ended sessions that are still announced, so that a repeated last request finds its reply."""
-MAX_UNANSWERED = 4096
 INBOX = 1000
 _NO_LEASE = bytes(8)
-
-
-@dataclass(slots=True)
-class _Held:
-    lease: int
-    open_id: str
-    state: Literal["opening", "open", "ended"]
 
 
 class WorkerLink:
@@ -76,8 +55,7 @@ class WorkerLink:
         self._socket: zmq.asyncio.Socket | None = None
         self._connected = asyncio.Event()
         self._inbox: asyncio.Queue[WorkerRequest] = asyncio.Queue(INBOX)
-        self._held: OrderedDict[str, _Held] = OrderedDict()
-        self._request_leases: OrderedDict[str, int] = OrderedDict()
+        self._leases = HeldLeases()
         self._task: asyncio.Task[None] | None = None
         self._closing = False
         self.unsent = 0
@@ -130,11 +108,7 @@ class WorkerLink:
                 f"a {type(reply).__name__} of {len(payload)} bytes is larger than the queues carry",
                 remedy=f"keep replies under {MAX_MESSAGE_BYTES} bytes",
             )
-        held = self._held.get(reply.episode)
-        lease = self._request_leases.pop(reply.request_id, held.lease if held is not None else 0)
-        if held is not None and held.lease == lease:
-            self._note_reply(held, reply)
-        if not self._send_now(lease.to_bytes(8), payload):
+        if not self._send_now(self._leases.lease_of(reply).to_bytes(8), payload):
             self.unsent += 1
 
     async def close(self, reason: str = "") -> None:
@@ -178,56 +152,15 @@ class WorkerLink:
                         remedy="one process per worker name, and the same version of ectype everywhere",
                     )
                 case OpenSession() | Submit() | Test() | Result() | CloseSession():
-                    if self._note_request(int.from_bytes(lease), message):
+                    if self._leases.accept(int.from_bytes(lease), message):
                         await self._inbox.put(message)
+                    else:
+                        self.stale_requests += 1
             await let_others_run()
-
-    def _note_request(self, lease: int, request: WorkerRequest) -> bool:
-        """False for a request of a lease that has been replaced."""
-        held = self._held.get(request.episode)
-        if held is not None and lease < held.lease:
-            self.stale_requests += 1
-            return False
-        if isinstance(request, OpenSession) and (held is None or lease > held.lease):
-            self._held[request.episode] = _Held(lease, request.request_id, "opening")
-            self._forget_oldest_ended()
-        self._request_leases[request.request_id] = lease
-        if len(self._request_leases) > MAX_UNANSWERED:
-            self._request_leases.popitem(last=False)
-        return True
-
-    def _note_reply(self, held: _Held, reply: Reply) -> None:
-        match reply:
-            case SessionOpened() if held.state == "opening":
-                held.state = "open"
-            case ResultReply() | Closed():
-                held.state = "ended"
-            case SessionLost() if held.state != "ended":
-                del self._held[reply.episode]
-            case Busy() | Refused() if held.state == "opening" and reply.request_id == held.open_id:
-                del self._held[reply.episode]
-
-    def _forget_oldest_ended(self) -> None:
-        if len(self._held) > MAX_ENDED:
-            for episode, held in self._held.items():
-                if held.state == "ended":
-                    del self._held[episode]
-                    return
 
     def _full_hello(self) -> WorkerHello:
         hello = self._hello()
-        sessions = set(hello.sessions)
-        notes = tuple(
-            LeaseNote(
-                episode=episode,
-                lease=held.lease,
-                open_id=held.open_id,
-                # An open session that the worker does not list has expired there.
-                live=held.state == "opening" or (held.state == "open" and episode in sessions),
-            )
-            for episode, held in self._held.items()
-        )
-        return msgspec.structs.replace(hello, instance=self._instance, leases=notes)
+        return msgspec.structs.replace(hello, instance=self._instance, leases=self._leases.notes(set(hello.sessions)))
 
     def _default_heartbeat(self) -> Heartbeat:
         hello = self._hello()

@@ -71,16 +71,9 @@ class Cell:
         if not request["argv"]:
             request["argv"] = self._script(script)
         case: str | None = request["case"]
-        if case is not None:
-            self._layout.refresh_scratch()
-            kernel.unshare(kernel.CLONE_NEWIPC)
-            _bound_shared_memory()
-            request["cwd"] = f"/case/{case}"
-            os.mkdir(request["cwd"])
-            offset = request["script"] + request["stdin"]
-            for path, data, mode in guest_mounts.header_files(request["files"], blob, offset):
-                guest_files.write(request["cwd"], path, data, mode)
         try:
+            if case is not None:
+                self._clean_folder(request, case, blob)
             oracle = self._oracle and case is None
             return guest_command.Command(self._channel, self._wakeup, request, stdin, oracle).run()
         except guest_command.SetupFailed as error:
@@ -88,6 +81,17 @@ class Cell:
         finally:
             if case is not None:
                 self._layout.refresh_scratch()
+
+    def _clean_folder(self, request: dict[str, Any], case: str, blob: bytes) -> None:
+        """A folder for one case, where nothing is left of what ran before: no file, no IPC object."""
+        self._layout.refresh_scratch()
+        kernel.unshare(kernel.CLONE_NEWIPC)
+        _bound_shared_memory()
+        request["cwd"] = f"/case/{case}"
+        os.mkdir(request["cwd"])
+        offset = request["script"] + request["stdin"]
+        for path, data, mode in guest_mounts.header_files(request["files"], blob, offset):
+            guest_files.write(request["cwd"], path, data, mode)
 
     def _script(self, script: bytes) -> list[str]:
         """A shell that runs `script`, and calls itself `bash` in its messages whatever the script's size is."""

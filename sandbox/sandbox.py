@@ -286,7 +286,7 @@ class Sandbox:
         """
         reply, _ = await self._ask({"op": "write", "path": path, "mode": mode}, data, deadline_s=30)
         if reply.kind == "workspace":
-            text = f"cannot write {path}: {reply.error}\n".encode(errors="surrogateescape")
+            text = f"cannot write {path}: {reply.error}\n".encode(errors="backslashreplace")
             return CommandResult(status=_workspace_status(reply), exit_status=1, stderr=text)
         if not reply.ok:
             raise await self._lose(f"a file could not be written: {reply.error}")

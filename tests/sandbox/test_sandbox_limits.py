@@ -1,0 +1,161 @@
+"""Every limit holds, is reported by its own status, and leaves a sandbox that works."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from sandbox.limits import Limits, LimitsError
+from sandbox.sandbox import CellSpec, Sandbox
+
+MIB = 1 << 20
+
+
+def test_limits_that_make_no_sense_are_refused() -> None:
+    with pytest.raises(LimitsError, match="wall_s"):
+        Limits(wall_s=0)
+    with pytest.raises(LimitsError, match="memory_bytes"):
+        Limits(memory_bytes=1)
+
+
+@pytest.mark.apptainer
+class TestLimits:
+    @pytest.fixture(autouse=True)
+    def _sandbox(self, sandbox: Sandbox) -> None:
+        self.sandbox = sandbox
+
+    async def works(self) -> None:
+        assert (await self.sandbox.run(b"echo $((1+1))")).stdout == b"2\n"
+        processes = await self.sandbox.run(b"ps -e -o comm=")
+        assert sorted(processes.stdout.split()) == [b"bash", b"ps"] or processes.stdout.split() == [b"ps"]
+
+    async def test_a_timeout_returns_what_there_was(self) -> None:
+        started = time.monotonic()
+        result = await self.sandbox.run(b"echo part; echo err >&2; sleep 100", limits=Limits(wall_s=0.5))
+        assert (result.status, result.exit_status, result.signal) == ("timeout", None, None)
+        assert (result.stdout, result.stderr) == (b"part\n", b"err\n")
+        assert time.monotonic() - started < 10
+        await self.works()
+
+    @pytest.mark.parametrize(
+        "script",
+        [
+            b"setsid sleep 1000 & sleep 0.1",
+            b"nohup sleep 1000 >/dev/null 2>&1 & sleep 0.1",
+            b"(setsid bash -c 'trap \"\" TERM INT HUP; sleep 1000' &)& sleep 0.1",
+            b"python3 -c 'import os,time\nfor _ in 1,2:\n if os.fork(): os._exit(0)\n os.setsid()\ntime.sleep(1000)'",
+            b"sleep 1000 & kill -STOP $!; sleep 0.1",
+            b"(trap '' TERM; while :; do sleep 0.1; done) & sleep 0.1",
+        ],
+    )
+    @pytest.mark.parametrize("ending", [b"", b"; sleep 1000"])
+    async def test_nothing_survives_a_command(self, script: bytes, ending: bytes) -> None:
+        result = await self.sandbox.run(script + ending, limits=Limits(wall_s=0.8 if ending else 20))
+        assert result.status == ("timeout" if ending else "ok")
+        await self.works()
+
+    async def test_a_stopped_command_times_out(self) -> None:
+        assert (await self.sandbox.run(b"kill -STOP $$", limits=Limits(wall_s=0.5))).status == "timeout"
+
+    async def test_a_fast_signal_death_is_not_a_timeout(self) -> None:
+        result = await self.sandbox.run(b"kill -9 $$", limits=Limits(wall_s=30))
+        assert (result.status, result.signal) == ("killed", 9)
+
+    async def test_cpu_time_of_one_and_of_many_processes(self) -> None:
+        limits = Limits(cpu_s=1, wall_s=60)
+        assert (await self.sandbox.run(b"while :; do :; done", limits=limits)).status == "timeout"
+        result = await self.sandbox.run(b"for i in 1 2 3; do (while :; do :; done) & done; wait", limits=limits)
+        assert result.status == "timeout"
+        assert result.cpu_s < 10
+        # processes that end before anybody looks count too
+        result = await self.sandbox.run(
+            b"while :; do (i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done); done", limits=limits
+        )
+        assert result.status == "timeout"
+
+    async def test_memory_of_one_process(self) -> None:
+        limits = Limits(memory_bytes=200 * MIB)
+        hog = b"python3 -c 'x=[]\nwhile True: x.append(bytearray(1<<20))'"
+        assert (await self.sandbox.run(hog, limits=limits)).status == "out_of_memory"
+        # asking for too much at once is an ordinary failure of the program: nothing was used
+        once = await self.sandbox.run(b"python3 -c 'bytearray(1<<40)'", limits=limits)
+        assert (once.status, b"MemoryError" in once.stderr) == ("nonzero", True)
+        await self.works()
+
+    async def test_memory_of_many_processes_together(self) -> None:
+        limits = Limits(memory_bytes=300 * MIB)
+        hogs = b"for i in 1 2 3 4 5; do python3 -c 'x=bytearray(100<<20)\nimport time; time.sleep(100)' & done; wait"
+        started = time.monotonic()
+        assert (await self.sandbox.run(hogs, limits=limits)).status == "out_of_memory"
+        assert time.monotonic() - started < 20
+        await self.works()
+
+    async def test_shared_memory_counts_once(self) -> None:
+        limits = Limits(memory_bytes=300 * MIB)
+        shared = b"""python3 -c '
+import os, time
+x = bytearray(150 << 20)
+for _ in range(4):
+    if not os.fork():
+        time.sleep(0.5); os._exit(0)
+while True:
+    try: os.wait()
+    except ChildProcessError: break
+'"""
+        assert (await self.sandbox.run(shared, limits=limits)).status == "ok"
+
+    async def test_memory_that_belongs_to_no_process_cannot_be_had(self) -> None:
+        script = b"python3 -c 'import os; os.memfd_create(\"x\")'"
+        assert b"Function not implemented" in (await self.sandbox.run(script)).stderr
+
+    @pytest.mark.parametrize("folder", [b"/work", b"/tmp", b"/dev/shm"])
+    async def test_a_full_disk(self, folder: bytes) -> None:
+        await self.sandbox.open(CellSpec(), Limits(workspace_bytes=4 * MIB, workspace_inodes=64))
+        full = await self.sandbox.run(b"head -c 100000000 /dev/zero > %s/x" % folder)
+        assert full.status == "disk_full"
+        await self.sandbox.run(b"rm %s/x" % folder)
+        inodes = await self.sandbox.run(b"cd %s; for i in $(seq 100); do touch n$i || exit 1; done" % folder)
+        assert inodes.status == "disk_full"
+        assert (await self.sandbox.run(b"rm -f %s/*" % folder)).status == "ok"
+        await self.works()
+
+    async def test_writing_a_file_to_a_full_disk(self) -> None:
+        await self.sandbox.open(CellSpec(), Limits(workspace_bytes=MIB))
+        assert (await self.sandbox.write("x", b"x" * 2 * MIB)).status == "disk_full"
+        assert (await self.sandbox.run(b"rm -f x")).status == "ok"
+        assert (await self.sandbox.write("x", b"x" * 1000)).status == "ok"
+
+    async def test_one_file_too_large(self) -> None:
+        result = await self.sandbox.run(b"exec head -c 10000000 /dev/zero > x", limits=Limits(file_bytes=MIB))
+        assert (result.status, result.signal) == ("disk_full", 25)
+
+    async def test_too_many_processes(self) -> None:
+        limits = Limits(processes=20, wall_s=10)
+        script = b"python3 -c 'import os,time\nfor i in range(100):\n if not os.fork(): time.sleep(100)'"
+        result = await self.sandbox.run(script, limits=limits)
+        assert result.status == "too_many_processes"
+        assert b"Resource temporarily unavailable" in result.stderr
+        await self.works()
+
+    async def test_a_fork_bomb(self) -> None:
+        limits = Limits(processes=32, wall_s=2)
+        result = await self.sandbox.run(b":(){ :|:& };:; wait; sleep 100", limits=limits)
+        assert result.status in ("timeout", "too_many_processes")
+        await self.works()
+
+    async def test_open_files(self) -> None:
+        script = b"python3 -c 'x=[open(\"/dev/null\") for _ in range(1000)]'"
+        result = await self.sandbox.run(script, limits=Limits(open_files=64))
+        assert (result.status, b"Too many open files" in result.stderr) == ("nonzero", True)
+
+    async def test_limits_cannot_be_raised(self) -> None:
+        script = b"ulimit -v unlimited || ulimit -u 10000 || ulimit -n 10000 || ulimit -f unlimited || ulimit -t 1000"
+        assert (await self.sandbox.run(script)).status == "nonzero"
+
+    async def test_a_flood_on_both_streams_until_the_timeout(self) -> None:
+        limits = Limits(wall_s=1.5, output_bytes=5000)
+        result = await self.sandbox.run(b"yes >&2 & yes", limits=limits)
+        assert (result.status, len(result.stdout), len(result.stderr)) == ("timeout", 5000, 5000)
+        assert result.stdout_truncated and result.stderr_truncated
+        await self.works()

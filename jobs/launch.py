@@ -143,7 +143,8 @@ def _executor(site: Site, name: str, role: Role, folder: Path, ranks: int, attac
     parameters: dict[str, Any] = {
         "job_name": f"ectype-{name}-{role}",
         "time": resources.time_min,
-        "mem": resources.memory_mib / 1024,
+        "mem": f"{resources.memory_mib}M",
+        "wckey": None,  # submitit names one, which a cluster with accounting may refuse
         "nodes": 1,
         "ntasks_per_node": ranks,
         "cpus_per_task": resources.cpus,

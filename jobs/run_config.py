@@ -23,7 +23,7 @@ class AntiCheatConfig(Part):
 
     mode: Literal["enforce", "observe", "off"] = "enforce"
     """`enforce`: a hit is not executed and gets a fake failure; `observe`: judged and recorded, but executed;
-    `off`: judged for the count of attempts only, executed and rewarded."""
+    `off`: nothing is judged; only canaries still show a cheat."""
     rules: str = "default"
     """`default`, or a folder of rule files."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
@@ -28,15 +29,14 @@ def show(run: RunDir, console: Console | None = None) -> None:
     """Print the state of `run`."""
     console = console or Console(highlight=False)
     config = run.config()
-    console.print(
-        f"run [bold]{config.name}[/bold]  suite {config.suite}  anti-cheat {config.anticheat.mode}  {run.path}"
-    )
+    console.print(f"run {config.name}  suite {config.suite}  anti-cheat {config.anticheat.mode}", markup=False)
+    console.print(str(run.path), markup=False, soft_wrap=True)
     jobs = read_jobs(run)
     if jobs is None:
         console.print("It was never started.")
         return
     seen, records = look(jobs), read_records(run)
-    table = Table("job", "id", "executor", "says", "host", "for", "requeues", "log", box=None, pad_edge=False)
+    table = Table("job", "id", "executor", "says", "host", "for", "requeues", box=None, pad_edge=False)
     for name, job in seen.items():
         record = records.get(name)
         since = _duration((record.ended or time.time()) - record.started) if record else ""
@@ -48,15 +48,16 @@ def show(run: RunDir, console: Console | None = None) -> None:
             record.host if record else "",
             since,
             str(record.restarts) if record and record.restarts else "",
-            job.job.log,
         )
     console.print(table)
+    for name, job in seen.items():
+        console.print(f"log of {name}: {Path(job.job.log).relative_to(run.path)}", markup=False, soft_wrap=True)
     for record in records.values():
         if record.error:
-            console.print(f"{record.name}: {record.error}", markup=False)
+            console.print(f"{record.name}: {record.error}", markup=False, soft_wrap=True)
     stop = run.stop_reason()
     if stop is not None:
-        console.print(f"stopped: {stop.reason} {stop.detail}".rstrip(), markup=False)
+        console.print(f"stopped: {stop.reason}", markup=False)
     metrics = read_metrics(run.metrics / "trainer.jsonl")
     if metrics:
         last = metrics[-1]
@@ -73,7 +74,7 @@ async def _queues(run: RunDir) -> str:
     except (EctypeError, TimeoutError):
         return "queues: the controller does not answer (it may be starting)"
     finally:
-        client.close()
+        await client.close()
     if not isinstance(reply, StatusReply):
         return f"queues: unexpected answer {type(reply).__name__}"
     slots = sum(total for _, total in reply.workers.values())

@@ -138,7 +138,7 @@ class Session:
         self._write("session_opened", suite=self._hidden.suite, task=self._hidden.task, token=self._canary.token)
 
     async def submit(self, request: Submit) -> StepReply:
-        action, step = request.action, request.step
+        action, step = _plain(request.action), request.step
         digest = _digest(action)
         known = self._known(StepReply, step, digest)
         if known is not None:
@@ -258,12 +258,9 @@ class Session:
     async def _execute(self, sandbox: Sandbox, step: int, action: Action) -> CommandResult:
         self.commands += 1
         if action.kind == "write":
-            path = _workspace_path(action.path or "")
-            if path is None:
-                return _failed(1, "cannot write: Invalid argument")
-            written = await sandbox.write(path, action.body)
-            # A full disk says so in the status; only a wrong path needs words.
-            return msgspec.structs.replace(written, stderr=b"") if written.status == "disk_full" else written
+            if not action.path or action.path.startswith("/") or "\0" in action.path:
+                return _failed(1, f"cannot write {action.path}: Invalid argument")
+            return await sandbox.write(action.path, action.body)
         if len(action.body) > MAX_SCRIPT_BYTES:
             return _failed(126, "bash: Argument list too long")
         self._oracle.step = step
@@ -355,11 +352,12 @@ class Session:
         self._services.audit.write(kind, episode=self.episode, step=step, **data)
 
 
-def _workspace_path(path: str) -> str | None:
-    """`path` relative to the workspace; None when it cannot be a file there. Links are the guest's business."""
-    normal = posixpath.normpath(posixpath.join(WORKSPACE, path))
-    inside = normal.startswith(WORKSPACE + "/") and "\0" not in normal
-    return normal[len(WORKSPACE) + 1 :] if inside else None
+def _plain(action: Action) -> Action:
+    """A path that is spelt in another way (`./x`, `/work/x`) is judged, executed and faked as `x`."""
+    if action.path is None:
+        return action
+    path = posixpath.normpath(posixpath.join(WORKSPACE, action.path))
+    return msgspec.structs.replace(action, path=path.removeprefix(WORKSPACE + "/"))
 
 
 def _failed(exit_status: int, message: str) -> CommandResult:
@@ -378,6 +376,7 @@ def _blocked_by_canary(verdict: Verdict) -> Verdict:
         rules=(*verdict.rules, CANARY_RULE),
         families=tuple(dict.fromkeys((*verdict.families, "evaluation"))),
         message=verdict.message or "a token that only lies in a decoy is in the action",
+        fake="canary",
     )
 
 

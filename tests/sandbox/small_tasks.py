@@ -11,7 +11,8 @@ from audit.events import AuditLog, Event, read_events
 from containers.apptainer import Apptainer
 from containers.image import ensure_image
 from containers.isolation import Isolation
-from detect.guard import Guard
+from detect.guard import Guard, GuardMode
+from detect.rule_set import RULES_DIR
 from queues.messages import Action
 from sandbox.cleaning import Cleaner
 from sandbox.hidden import Case, HiddenTask, Reference
@@ -83,6 +84,14 @@ COUNT = HiddenTask(
 TASKS = (REVERSE, LEAKY, COUNT)
 
 
+def blind_rules(folder: Path) -> Path:
+    """A rule set that knows of networks only: what it misses is left to the canaries."""
+    folder.mkdir()
+    for name in ("VERSION", "network-program.yaml"):
+        (folder / name).write_bytes((RULES_DIR / name).read_bytes())
+    return folder
+
+
 def run(script: bytes | str) -> Action:
     return Action(kind="run", body=script.encode() if isinstance(script, str) else script)
 
@@ -106,7 +115,9 @@ async def one_pool(size: int = 1) -> AsyncIterator[Pool]:
 
 
 @asynccontextmanager
-async def services(directory: Path, *, mode: str = "enforce", size: int = 1) -> AsyncIterator[Services]:
+async def services(
+    directory: Path, *, mode: GuardMode = "enforce", size: int = 1, rules: Path | None = None
+) -> AsyncIterator[Services]:
     """Real containers: `size` for the agents, one for grading, one for the reference."""
     audit = AuditLog(directory, "sandbox-0")
     try:
@@ -115,7 +126,7 @@ async def services(directory: Path, *, mode: str = "enforce", size: int = 1) -> 
                 agents=agents,
                 graders=graders,
                 oracles=oracles,
-                guard=Guard.load(mode=mode),  # type: ignore[arg-type]
+                guard=Guard.load(rules, mode=mode),
                 audit=audit,
                 cleaner=Cleaner.of_host(paths=[agents.image]),
                 latencies=Latencies(random.Random(0)),

@@ -130,9 +130,9 @@ async def test_the_agent_finds_no_hidden_case(shared: Services, tmp_path: Path) 
             "mount 2>&1 | grep -i ectype; ls -la /proc/1/fd /proc/1/root/ 2>&1; cat /proc/1/environ 2>&1"
         ),
     )
-    lines = [line for line in shell.splitlines() if b"hidden" in line]
+    lines = [line for line in shell.splitlines() if b"hidden" in line and b"No such file" not in line]
     assert set(lines) <= {b"/test/hidden"}, shell
-    assert str(tmp_path).encode() + b"\n" not in shell.replace(b"cannot access '" + str(tmp_path).encode(), b"")
+    assert b"cannot access '" + str(tmp_path).encode() in shell
     await session.close("test")
 
 
@@ -256,6 +256,8 @@ async def test_hidden_bytes_are_not_in_the_agents_container_at_all(shared: Servi
     assert (await session.test(Test(request_id="t", episode="e1", step=1))).result.passed == 4
     sandbox = session._sandbox
     assert sandbox is not None
+    if not _in_memory_of_tree(sandbox._container.pid, b"call budget exhausted"):
+        pytest.skip("the memory of the guest cannot be read from outside on this machine")
     assert not _in_memory_of_tree(sandbox._container.pid, MARKER)
     await session.close("test")
 

@@ -1,7 +1,8 @@
 """Checks a built suite in real sandboxes: is every task solvable, impossible to pass by doing nothing, and tight?
 
 Comes in: a `tasks_root` and the name of a suite in it. Goes out: one `Finding` per task and check, good or bad. The
-checks use the grader and the oracle that episodes use. A finding is for whoever builds suites: it may name hidden cases.
+checks use the grader and the oracle that episodes use. Findings are for those who build suites, and may name hidden
+cases: they must never reach a policy.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ from tasks.build import SANDBOXES, Progress, ensure_suite, suite_name
 from tasks.names import inside
 
 ORACLE_SAMPLE = 3
-TELLING_BYTES = 24
-"""Output shorter than this may stand in instructions by coincidence."""
+TELLING_BYTES = 16
+"""A line of code shorter than this may stand in instructions by coincidence."""
 
 
-class Finding(Record, kw_only=True):
+class Finding(Record, frozen=True, kw_only=True):
     """`check` is one of: reference, oracle, nothing, instructions, masks."""
 
     suite: str
@@ -166,7 +167,8 @@ def _instructions_tell_nothing(root: Path, hidden: HiddenTask) -> tuple[str, str
     everything = b"\n".join(texts.values())
     for file in (*hidden.reference.files, *hidden.eval_files):
         lines = [line.strip() for line in file.data.splitlines()]
-        if any(len(line) >= TELLING_BYTES and line in everything for line in lines):
+        telling = [line for line in lines if len(line) >= TELLING_BYTES and not line.startswith((b"#", b"import "))]
+        if any(line in everything for line in telling):
             return f"a line of {posixpath.basename(file.path)} stands in the public half", ""
     return "", f"{len(texts)} public files"
 

@@ -23,7 +23,7 @@ MAX_STDOUT_BYTES = 128 << 10
 CANNOT_START = (126, 127)
 
 
-class RecordedTask(Record, kw_only=True):
+class RecordedTask(Record, frozen=True, kw_only=True):
     """`settings` is the content of the public `task.toml`; `examples` are the public runs."""
 
     hidden: HiddenTask
@@ -115,27 +115,18 @@ async def _run_all(source: TaskSource, suite: str, pool: Pool, calls: tuple[Case
 
 
 def _check_run(source: TaskSource, suite: str, number: int, call: CaseInput, result: CommandResult) -> None:
-    if result.status not in ("ok", "nonzero") or result.exit_status is None:
-        ended = result.status if result.signal is None else f"{result.status}, signal {result.signal}"
-        raise _wrong(source, suite, number, call, f"the reference did not end by itself ({ended})", "take the case out")
-    if result.exit_status in CANNOT_START and not result.stdout:
-        raise _wrong(
-            source,
-            suite,
-            number,
-            call,
-            f"the reference cannot be started: {_last_line(result.stderr)}",
-            "correct the reference's command, or add what it needs to the image",
-        )
+    what = remedy = ""
     if result.stdout_truncated or len(result.stdout) > MAX_STDOUT_BYTES:
-        raise _wrong(
-            source,
-            suite,
-            number,
-            call,
-            f"the reference prints more than {MAX_STDOUT_BYTES >> 10} KiB",
-            "make the case's input smaller",
-        )
+        what = f"the reference prints more than {MAX_STDOUT_BYTES >> 10} KiB"
+        remedy = "make the case's input smaller"
+    elif result.status not in ("ok", "nonzero") or result.exit_status is None:
+        ended = result.status if result.signal is None else f"{result.status}, signal {result.signal}"
+        what, remedy = f"the reference did not end by itself ({ended})", "correct the reference, or take the case out"
+    elif result.exit_status in CANNOT_START and not result.stdout:
+        what = f"the reference cannot be started: {_last_line(result.stderr)}"
+        remedy = "correct the reference's command, or add what it needs to the image"
+    if what:
+        raise _wrong(source, suite, number, call, what, remedy)
 
 
 def _wrong(source: TaskSource, suite: str, number: int, call: CaseInput, what: str, remedy: str) -> TaskError:
@@ -158,13 +149,20 @@ def _all_names(source: TaskSource, suite: str, image: Path) -> tuple[str, ...]:
                 where=str(image),
                 remedy="correct `masked`, or add the program's package to the image",
             ) from None
+    program = source.reference.argv[0]
+    if not source.reference.files and program not in names:
+        raise TaskError(
+            f"task {suite}/{source.name}: the reference is a program of the image, and everybody could just call it",
+            where=program,
+            remedy="name it in `masked`, so that the agent and the grader do not have it",
+        )
     return tuple(sorted(names))
 
 
 def _help_text(source: TaskSource, stdout: bytes) -> str:
     """The help as if the program had been called by its name, without the pointers to other documentation."""
     text = stdout.decode("utf-8", "replace").replace(source.reference.argv[0], source.program)
-    return text.split("\nGNU coreutils online help:")[0].rstrip()
+    return text.split("\nGNU coreutils online help:")[0].strip("\n")
 
 
 def _settings(source: TaskSource) -> str:

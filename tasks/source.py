@@ -20,7 +20,7 @@ HELP_MARK, EXAMPLES_MARK = "{{help}}", "{{examples}}"
 """Replaced in instructions by what the reference prints for `help_argv`, and by the public examples."""
 
 
-class CaseInput(Record, kw_only=True):
+class CaseInput(Record, frozen=True, kw_only=True):
     """One run of the reference to record. `public` ones become examples, all others hidden cases."""
 
     argv: tuple[str, ...] = ()
@@ -29,7 +29,7 @@ class CaseInput(Record, kw_only=True):
     public: bool = False
 
 
-class TaskSource(Record, kw_only=True):
+class TaskSource(Record, frozen=True, kw_only=True):
     """One task. The meaning of most fields is that of `sandbox.hidden.HiddenTask`.
 
     `program` is the name the reference goes by in instructions. `help_argv` are the arguments that make it print its

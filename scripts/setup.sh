@@ -24,6 +24,8 @@ if [ "$(id -u)" = 0 ]; then
 elif command -v sudo >/dev/null && { sudo -n true 2>/dev/null || [ -t 0 ]; }; then
   may_install=yes root=(sudo)
 fi
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
 debian=no
 if command -v apt-get >/dev/null && command -v dpkg-query >/dev/null; then debian=yes; fi
 
@@ -40,11 +42,11 @@ install_packages() {
     "ask an administrator for:  apt-get install --no-install-recommends ${missing[*]}" "then run scripts/setup.sh again"
   say "installing ${missing[*]}"
   # the package lists may be missing or old: try with what is there first
-  apt_install "${missing[@]}" 2>/dev/null || { "${root[@]}" apt-get update -q && apt_install "${missing[@]}"; } ||
-    fail "apt-get could not install: ${missing[*]}"
+  apt_get install "${missing[@]}" || { apt_get update && apt_get install "${missing[@]}"; } ||
+    fail "apt-get could not install: ${missing[*]}" "$(tail -n 15 "$log")"
 }
-apt_install() {
-  "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -yqq --no-install-recommends "$@" >/dev/null
+apt_get() {
+  "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -yq --no-install-recommends "$@" >"$log" 2>&1
 }
 
 # A Python that ordinary users can run: sandbox jobs of other users use this environment's interpreter.
@@ -96,9 +98,8 @@ if command -v apptainer >/dev/null; then
   [ "$(id -u)" != 0 ] || PYTHON=$python bash containers/install.sh >/dev/null
 elif [ "$may_install" = yes ]; then
   say "installing Apptainer"
-  log=$(mktemp)
-  "${root[@]}" env PYTHON="$python" bash containers/install.sh >"$log" 2>&1 || { tail -n 20 "$log" >&2; exit 1; }
-  rm -f "$log"
+  "${root[@]}" env PYTHON="$python" bash containers/install.sh >"$log" 2>&1 ||
+    fail "Apptainer could not be installed:" "$(tail -n 15 "$log")"
 else
   fail "Apptainer is missing" "as root:  bash containers/install.sh     on a cluster perhaps:  module load apptainer" \
     "without root: the Apptainer project's install-unprivileged.sh works too"

@@ -30,6 +30,8 @@ class TinyShape(Part):
 class WarmStart(Part):
     """Supervised learning on scripted demonstrations before PPO. Only for policies that start from nothing."""
 
+    load: str | None = None
+    """Take the warm-started policy of another run (its `warm_start` folder) instead of learning one."""
     episodes: int = Field(2000, ge=0)
     """Demonstrations sampled (with replacement from the recorded ones); 0 switches the warm start off."""
     batch_tokens: int = Field(8192, ge=64)

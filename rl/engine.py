@@ -115,11 +115,9 @@ class MegatronEngine:
         uniform = torch.from_numpy(draws).to(device)
         rows, longest, steps = len(contexts), int(lengths.max()), int(limit.max())
         padding = longest - lengths
-        shape = (len(weights), 2, rows, longest + steps, self._kv, self._model.shape.head_dim)
-        cache = torch.zeros(shape, dtype=self._model.output_weight.dtype, device=device)
         columns = torch.arange(longest + steps, device=device)
-        mask = torch.where(columns < padding[:, None], -math.inf, 0.0).to(cache.dtype)[:, None, None]
-        hidden = self._prefill(weights, contexts, lengths, padding, cache)
+        mask = torch.where(columns < padding[:, None], -math.inf, 0.0).to(self._dtype)[:, None, None]
+        hidden, cache = self._prefill(weights, contexts, longest + steps, longest)
 
         tokens = torch.zeros(rows, steps, dtype=torch.long, device=device)
         logprobs = torch.zeros(rows, steps, dtype=torch.float32, device=device)
@@ -150,40 +148,50 @@ class MegatronEngine:
     # --- forward --------------------------------------------------------------------------------------------------
 
     def _prefill(
-        self,
-        weights: list[_Layer],
-        contexts: list[Sequence[int]],
-        lengths: Tensor,
-        padding: Tensor,
-        cache: Tensor,
-    ) -> Tensor:
-        """Run all contexts end to end, without padding, and fill the cache, right-aligned. Returns the last hidden
-        state of each."""
-        device = self._model.device
-        sizes = lengths.tolist()
-        flat = torch.tensor([token for context in contexts for token in context], device=device)
+        self, weights: list[_Layer], contexts: list[Sequence[int]], capacity: int, longest: int
+    ) -> tuple[Tensor, Tensor]:
+        """Run all contexts, end to end without padding, equal ones once.
+
+        Returns the last hidden state of each [rows, hidden], and the cache
+        [layers, key and value, rows, kv heads, capacity, head size] with every context ending at column `longest`.
+        """
+        device, shape = self._model.device, self._model.shape
+        unique = {tuple(context): None for context in contexts}
+        number = {context: i for i, context in enumerate(unique)}
+        sizes = [len(context) for context in unique]
+        flat = torch.tensor([token for context in unique for token in context], device=device)
+        lengths = torch.tensor(sizes, device=device)
         ends = lengths.cumsum(0)
         row = torch.repeat_interleave(torch.arange(len(sizes), device=device), lengths)
         positions = torch.arange(len(flat), device=device) - (ends - lengths)[row]
-        slots = row * cache.shape[3] + padding[row] + positions
+        columns = positions + (longest - lengths)[row]
+        cache = torch.zeros(
+            (len(weights), 2, len(sizes), self._kv, capacity, shape.head_dim), dtype=self._dtype, device=device
+        )
 
         def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             for part, fresh in enumerate((k, v)):
-                cache[layer, part].view(-1, *fresh.shape[1:]).index_copy_(0, slots, fresh)
-            out = torch.empty_like(q)
-            start = 0
-            for size in sizes:
-                span = slice(start, start + size)
-                out[span] = F.scaled_dot_product_attention(
-                    *(x[span].transpose(0, 1)[None] for x in (q, k, v)),
-                    is_causal=True,
+                cache[layer, part].transpose(1, 2)[row, columns] = fresh
+            last = layer == len(weights) - 1
+            out = torch.empty_like(q[ends - 1] if last else q)
+            for i, (start, end) in enumerate(zip((ends - lengths).tolist(), ends.tolist(), strict=True)):
+                # of the last layer only the last token is needed, and it sees all
+                queries, into = (slice(end - 1, end), slice(i, i + 1)) if last else (slice(start, end),) * 2
+                out[into] = F.scaled_dot_product_attention(
+                    q[queries].transpose(0, 1)[None],
+                    k[start:end].transpose(0, 1)[None],
+                    v[start:end].transpose(0, 1)[None],
+                    is_causal=not last,
                     scale=self._scale,
                     enable_gqa=self._queries > 1,
                 )[0].transpose(0, 1)
-                start += size
             return out
 
-        return self._forward(weights, flat, positions, attend)[ends - 1]
+        hidden = self._forward(weights, flat, positions, attend, keep=ends - 1)
+        if len(sizes) < len(contexts):
+            origin = torch.tensor([number[tuple(context)] for context in contexts], device=device)
+            hidden, cache = hidden[origin], cache[:, :, origin]
+        return hidden, cache
 
     def _decode(
         self, weights: list[_Layer], token: Tensor, column: int, padding: Tensor, mask: Tensor, cache: Tensor
@@ -193,21 +201,33 @@ class MegatronEngine:
 
         def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             keys, values = cache[layer]
-            keys[:, column] = k
-            values[:, column] = v
+            keys[:, :, column] = k
+            values[:, :, column] = v
             return F.scaled_dot_product_attention(
                 q[:, :, None],
-                keys[:, : column + 1].transpose(1, 2),
-                values[:, : column + 1].transpose(1, 2),
+                keys[:, :, : column + 1],
+                values[:, :, : column + 1],
                 attn_mask=seen,
                 scale=self._scale,
                 enable_gqa=self._queries > 1,
             )[:, :, 0]
 
-        return self._forward(weights, token, column - padding, attend)
+        # finished rows that are still in the batch may run past the last position; nobody reads what they compute
+        positions = (column - padding).clamp_(max=len(self._model.rope_angles) - 1)
+        return self._forward(weights, token, positions, attend)
 
-    def _forward(self, weights: list[_Layer], tokens: Tensor, positions: Tensor, attend: Attend) -> Tensor:
-        """Final normalised hidden states, [n, hidden], of `tokens` [n] at `positions` [n]."""
+    def _forward(
+        self,
+        weights: list[_Layer],
+        tokens: Tensor,
+        positions: Tensor,
+        attend: Attend,
+        keep: Tensor | None = None,
+    ) -> Tensor:
+        """Final normalised hidden states, [n, hidden], of `tokens` [n] at `positions` [n].
+
+        With `keep` only of those entries; `attend` must return only them in the last layer.
+        """
         model, gpt = self._model, self._model.gpt
         n, head_dim, per_group = len(tokens), model.shape.head_dim, self._queries + 2
         angles = model.rope_angles[positions]
@@ -223,7 +243,9 @@ class MegatronEngine:
             rotated = rotated * cos + turned * sin
             q = rotated[:, :, :-1].reshape(n, -1, head_dim)
             mixed = attend(index, q, rotated[:, :, -1], qkv[:, :, -1])
-            states = states + _sum_over_tp(F.linear(mixed.reshape(n, -1), layer.proj))
+            if keep is not None and layer is weights[-1]:
+                states = states[keep]
+            states = states + _sum_over_tp(F.linear(mixed.flatten(1), layer.proj))
             normed = F.rms_norm(states, width, layer.mlp_norm, eps)
             gate, up = F.linear(normed, layer.gate_up).chunk(2, -1)
             states = states + _sum_over_tp(F.linear(F.silu(gate) * up, layer.down))

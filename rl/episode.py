@@ -17,7 +17,7 @@ import msgspec
 from queues.messages import Action, Observation, TestResult, Verdict
 
 EpisodeStatus = Literal["running", "done", "truncated", "sandbox_error", "preempted"]
-"""`done`: the agent finished; `truncated`: steps or context ran out (graded, value bootstraps are the trainer's choice);
+"""`done`: the agent finished; `truncated`: steps or context ran out (graded, value bootstraps are the trainer's);
 `sandbox_error` and `preempted`: our failure, never rewarded, never trained on."""
 
 

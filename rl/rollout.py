@@ -26,6 +26,9 @@ from rl.tokenizers import Codec
 
 log = logging.getLogger(__name__)
 
+MIN_ACTION = 16
+"""Tokens that must be left in the context for another action to be worth asking for."""
+
 
 class SandboxUnavailable(Exception):
     """The session is gone for a reason that is not the policy's."""
@@ -153,7 +156,7 @@ class Rollout:
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(self._guarded(spec)) for spec in specs]
-        except* Exception as failures:
+        except ExceptionGroup as failures:
             raise failures.exceptions[0] from None
         finally:
             engine.cancel()
@@ -211,8 +214,6 @@ class Rollout:
         max_steps = config.max_steps or spec.task.max_steps
         for number in range(max_steps):
             room = config.context_tokens - len(episode.tokens)
-            if room < 16:
-                break
             generation = await self._batcher.sample(episode.tokens, step_seed(spec.seed, number))
             tokens, logprobs = generation.tokens[:room], generation.logprobs[:room]
             start = len(episode.tokens)
@@ -229,9 +230,11 @@ class Rollout:
             if step.test is not None and step.test.total and step.test.passed == step.test.total:
                 episode.status = "done"
                 return
-            if number + 1 < max_steps:
-                stopped = generation.stopped and len(tokens) == len(generation.tokens)
-                episode.append(self._codec.observation(shown, stopped=stopped), sampled=False)
+            stopped = generation.stopped and len(tokens) == len(generation.tokens)
+            observation = self._codec.observation(shown, stopped=stopped)
+            if number + 1 == max_steps or len(episode.tokens) + len(observation) + MIN_ACTION > config.context_tokens:
+                break
+            episode.append(observation, sampled=False)
         episode.status = "truncated"
 
     async def _execute(

@@ -1,0 +1,285 @@
+"""Actor, critic and generation engine behind the few operations that the training loop needs, on any number of ranks.
+
+Rank 0 runs the training loop; the other ranks sit in `follow()` and repeat every operation that rank 0 broadcasts, so
+that tensor- and data-parallel collectives meet. Each operation takes whole episodes and shares them out over the
+data-parallel ranks itself; the losses are normalised by the global number of action tokens, so that the split never
+changes a gradient.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from rl import parallel
+from rl.advantages import adaptive_lambda, explained_variance, gae, whiten
+from rl.config import LearnConfig, PolicyConfig, WarmStart
+from rl.engine import MegatronEngine
+from rl.episode import Episode
+from rl.losses import policy_loss, supervised_loss, value_loss
+from rl.models import MegatronModel, ModelShape, OptimizerConfig
+from rl.optimizer import FlatAdamW
+from rl.packing import Pack, Sample, balance, make_packs, sample
+from rl.rollout import Generation
+from rl.tokenizers import ByteCodec, ChatCodec, Codec
+
+Progress = Callable[..., None]
+
+
+def model_shape(policy: PolicyConfig, context_tokens: int) -> ModelShape:
+    """Shape of the policy's network, without building it."""
+    if policy.kind == "tiny":
+        shape = policy.shape
+        return ModelShape(
+            layers=shape.layers,
+            hidden=shape.hidden,
+            heads=shape.heads,
+            kv_heads=shape.kv_heads,
+            ffn=shape.ffn,
+            vocab=ByteCodec.vocab,
+            max_positions=context_tokens,
+            tied=True,
+        )
+    from rl import hf
+
+    return hf.read_shape(hf_folder(policy))
+
+
+def hf_folder(policy: PolicyConfig) -> Path:
+    from rl import hf
+
+    if policy.kind == "smollm2":
+        return hf.load_smollm2()
+    assert policy.path is not None
+    return Path(policy.path)
+
+
+class Learner:
+    """Everything that computes. `rank` 0 leads."""
+
+    def __init__(self, config: LearnConfig) -> None:
+        parallel.init(tp=config.parallel.tp, pp=config.parallel.pp, threads=config.policy.threads)
+        self.rank = parallel.rank()
+        self._config = config
+        self.shape = model_shape(config.policy, config.rollout.context_tokens)
+        self.codec: Codec = make_codec(config.policy)
+        ppo = config.ppo
+        self._actor_optimizer = OptimizerConfig(lr=ppo.actor_lr, clip_grad=ppo.clip_grad, weight_decay=ppo.weight_decay)
+        self._critic_optimizer = OptimizerConfig(
+            lr=ppo.critic_lr, clip_grad=ppo.clip_grad, weight_decay=ppo.weight_decay
+        )
+        hf_weights = config.policy.kind != "tiny"
+        self.actor, self.critic = (
+            MegatronModel(
+                self.shape,
+                critic=critic,
+                seed=config.seed,
+                optimizer=optimizer,
+                initialize=not hf_weights,
+            )
+            for critic, optimizer in ((False, self._actor_optimizer), (True, self._critic_optimizer))
+        )
+        if hf_weights:
+            from rl import hf
+
+            hf.load_weights(hf_folder(config.policy), self.actor)
+            self.critic.copy_body(self.actor)
+        self._engine = MegatronEngine(self.actor)
+
+    # --- every rank, in step ----------------------------------------------------------------------------------------
+
+    def follow(self) -> None:
+        """Ranks above 0: repeat what rank 0 does until it releases them."""
+        while True:
+            call: list[Any] = [None]
+            dist.broadcast_object_list(call, src=0)
+            if call[0] is None:
+                return
+            name, args, kwargs = call[0]
+            getattr(self, name)(*args, **kwargs)
+
+    def _lead(self, name: str, *args: Any, **kwargs: Any) -> None:
+        if self.rank == 0 and parallel.world() > 1:
+            dist.broadcast_object_list([(name, args, kwargs)], src=0)
+
+    def release_followers(self) -> None:
+        if self.rank == 0 and parallel.world() > 1:
+            dist.broadcast_object_list([None], src=0)
+
+    # --- operations -------------------------------------------------------------------------------------------------
+
+    def generate(self, contexts: list[list[int]], seeds: list[int]) -> list[Generation]:
+        """One action per context; every data-parallel rank generates for all (they hold the same weights)."""
+        self._lead("generate", contexts, seeds)
+        rollout = self._config.rollout
+        return self._engine.generate(
+            contexts,
+            seeds=seeds,
+            max_new_tokens=rollout.max_new_tokens,
+            stop_tokens=set(self.codec.stop_tokens),
+            temperature=rollout.temperature,
+            max_total_tokens=rollout.context_tokens,
+        )
+
+    def imitate(self, episodes: Sequence[Episode], warm: WarmStart, progress: Progress | None = None) -> None:
+        """Warm start: maximum likelihood on the action tokens of demonstrations, learning rate falling to zero."""
+        self._lead("imitate", episodes, warm)
+        samples = [sample(e.tokens, e.action_mask) for e in episodes]
+        rng = random.Random(self._config.seed)
+        batches: list[list[Sample]] = []
+        for _ in range(warm.epochs):
+            order = rng.sample(samples, len(samples))
+            size = max(1, round(warm.batch_tokens / np.mean([len(s.tokens) for s in samples])))
+            batches += [order[i : i + size] for i in range(0, len(order), size)]
+        for number, batch in enumerate(batches):
+            self.actor.set_lr(warm.learning_rate * min(1.0, (number + 1) / 10) * (1 - number / len(batches)))
+            normalizer = float(sum(s.action_mask.sum() for s in batch))
+
+            def loss(out: Any, pack: Pack, n: float = normalizer) -> Any:
+                return supervised_loss(out.logprobs, torch.from_numpy(pack.action_mask), normalizer=n)
+
+            stats = self.actor.train_step(self._share(batch, warm.batch_tokens), loss)
+            if progress is not None:
+                progress(number, batches=len(batches), nll=stats["nll"])
+        self.actor.optimizer = FlatAdamW(list(self.actor.gpt.named_parameters()), self._actor_optimizer)
+
+    def start_critic(self) -> None:
+        """A fresh critic sees the world as the actor does."""
+        self._lead("start_critic")
+        self.critic.copy_body(self.actor)
+
+    def update(self, episodes: Sequence[Episode], *, warmup: bool) -> dict[str, float]:
+        """One PPO step on graded episodes: values, advantages, critic, then (unless `warmup`) the actor.
+
+        Raises ValueError for an episode without a reward: an infrastructure failure must not get here.
+        """
+        self._lead("update", episodes, warmup=warmup)
+        ppo = self._config.ppo
+        samples, rewards = [], []
+        for episode in episodes:
+            if episode.reward is None:
+                raise ValueError(f"episode {episode.id} has no reward")
+            samples.append(sample(episode.tokens, episode.action_mask, logprobs=episode.logprobs))
+            rewards.append(episode.reward)
+        samples, rewards = zip(
+            *((s, r) for s, r in zip(samples, rewards, strict=True) if s.action_mask.any()), strict=True
+        )
+        self._estimate(samples, rewards)
+        masks = [s.action_mask for s in samples]
+        stats = {
+            "explained_variance": explained_variance([s.values for s in samples], [s.returns for s in samples], masks),
+            "value_mean": float(np.mean([s.values[s.action_mask > 0].mean() for s in samples])),
+            "batch_tokens": float(sum(len(s.tokens) for s in samples)),
+        }
+        stats |= self._passes(self.critic, samples, ppo.critic_epochs, self._critic_loss)
+        if not warmup:
+            stats |= self._passes(self.actor, samples, ppo.epochs, self._actor_loss)
+        return stats
+
+    def _estimate(self, samples: Sequence[Sample], rewards: Sequence[float]) -> None:
+        """Fill in values, advantages and returns. Value targets use their own lambda (decoupled GAE)."""
+        ppo = self._config.ppo
+        for index, values in self._values(samples):
+            samples[index].values = values
+        advantages = []
+        for one, reward in zip(samples, rewards, strict=True):
+            per_token = np.zeros(len(one.tokens))
+            per_token[np.flatnonzero(one.action_mask)[-1]] = reward
+            lam = adaptive_lambda(int(one.action_mask.sum()), ppo.actor_lambda_alpha)
+            advantage, _ = gae(per_token, one.values, one.action_mask, gamma=ppo.gamma, lam=lam)
+            _, returns = gae(per_token, one.values, one.action_mask, gamma=ppo.gamma, lam=ppo.critic_lambda)
+            advantages.append(advantage)
+            one.returns = returns.astype(np.float32)
+        if ppo.whiten_advantages:
+            advantages = whiten(advantages, [s.action_mask for s in samples])
+        for one, advantage in zip(samples, advantages, strict=True):
+            one.advantages = advantage.astype(np.float32)
+
+    def _values(self, samples: Sequence[Sample]) -> list[tuple[int, np.ndarray]]:
+        """(index, values [tokens]) of every sample; data-parallel ranks share the work."""
+        shares = balance([len(s.tokens) for s in samples], parallel.dp_size())
+        mine = shares[parallel.dp_rank()]
+        packs = make_packs([samples[i] for i in mine], self._config.ppo.batch_tokens)
+        own: list[tuple[int, np.ndarray]] = []
+        for pack, values in zip(packs, self.critic.values(packs), strict=True):
+            pieces = pack.split(values.float().cpu().numpy())
+            own += [(mine[i], piece) for i, piece in zip(pack.indices, pieces, strict=True)]
+        if parallel.dp_size() == 1:
+            return own
+        parts: list[list[tuple[int, np.ndarray]]] = [[] for _ in range(parallel.dp_size())]
+        dist.all_gather_object(parts, own, group=parallel.dp_group())
+        return [entry for part in parts for entry in part]
+
+    def _share(self, batch: Sequence[Sample], budget: int) -> list[Pack]:
+        """This data-parallel rank's packs of a batch."""
+        mine = balance([len(s.tokens) for s in batch], parallel.dp_size())[parallel.dp_rank()]
+        return make_packs([batch[i] for i in mine], budget)
+
+    def _passes(
+        self, model: MegatronModel, samples: Sequence[Sample], epochs: int, loss: Callable[..., Any]
+    ) -> dict[str, float]:
+        """`epochs` passes in random minibatches of whole episodes; statistics are means over the optimizer steps."""
+        ppo = self._config.ppo
+        rng = random.Random(f"{self._config.seed}:{len(samples)}:{samples[0].tokens[-1]}")
+        name = "critic" if model.critic else "actor"
+        collected: list[dict[str, float]] = []
+        for _ in range(epochs):
+            order = rng.sample(samples, len(samples))
+            for part in np.array_split(np.arange(len(order)), min(ppo.minibatches, len(order))):
+                batch = [order[i] for i in part]
+                normalizer = float(sum(s.action_mask.sum() for s in batch))
+                packs = self._share(batch, ppo.batch_tokens)
+                collected.append(
+                    model.train_step(
+                        packs, lambda out, pack, n=normalizer: loss(out, pack, n), temperature=self._temperature
+                    )
+                )
+        means = {key: float(np.mean([c[key] for c in collected])) for key in collected[0]}
+        return {key if key in _OWN_NAME else f"{name}_{key}": value for key, value in means.items()}
+
+    @property
+    def _temperature(self) -> float:
+        return self._config.rollout.temperature
+
+    def _actor_loss(self, out: Any, pack: Pack, normalizer: float) -> Any:
+        ppo = self._config.ppo
+        return policy_loss(
+            out.logprobs,
+            self._tensor(pack.logprobs),
+            self._tensor(pack.advantages),
+            self._tensor(pack.action_mask),
+            eps_low=ppo.eps_low,
+            eps_high=ppo.eps_high,
+            mode=ppo.ratio,
+            entropy=out.entropy,
+            entropy_coef=ppo.entropy_coef,
+            normalizer=normalizer,
+        )
+
+    def _critic_loss(self, out: Any, pack: Pack, normalizer: float) -> Any:
+        return value_loss(
+            out.values,
+            self._tensor(pack.values),
+            self._tensor(pack.returns),
+            self._tensor(pack.action_mask),
+            clip=self._config.ppo.value_clip or None,
+            normalizer=normalizer,
+        )
+
+    def _tensor(self, array: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(array).to(parallel.device())
+
+
+_OWN_NAME = {"policy_loss", "value_loss", "kl", "ratio", "outside", "entropy", "ref_kl", "value_clipped"}
+
+
+def make_codec(policy: PolicyConfig) -> Codec:
+    if policy.kind == "tiny":
+        return ByteCodec()
+    return ChatCodec.load(hf_folder(policy))

@@ -1,0 +1,235 @@
+"""The training loop: play episodes, learn from them, write down what happened, be ready to be killed.
+
+In: a `LearnConfig`, tasks, sessions to play in, and a run directory. Out, in that directory: `metrics/trainer.jsonl`
+(one line per step), `episodes/` (readable), `checkpoints/`. Everything that a resumed trainer needs is in the newest
+complete checkpoint; a step is either in it with its metrics, or is played again from the same seeds.
+What this does not do: overlap rollouts with learning, or restore an episode in flight (it is played again).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from audit.errors import EctypeError
+from audit.metrics import MetricsLog
+from rl import checkpoint
+from rl.config import LearnConfig
+from rl.demonstrations import Repertoire, as_episode, record, write_script
+from rl.episode import Episode
+from rl.learner import Learner
+from rl.rollout import EpisodeSpec, Rollout, RolloutStats, Sessions
+from rl.tasks import PublicTask
+from rl.tokenizers import ByteCodec
+
+log = logging.getLogger(__name__)
+
+
+class TrainerState(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """What a checkpoint holds beside models and optimizers. `step` PPO steps are done."""
+
+    step: int
+    episodes: int
+    discarded: int
+    seed: int
+
+
+def train(
+    config: LearnConfig,
+    *,
+    tasks: Sequence[PublicTask],
+    sessions: Sessions,
+    run_dir: Path,
+    should_stop: Callable[[], bool],
+    repertoire: Repertoire | None = None,
+) -> bool:
+    """Train to `config.trainer.steps`. Returns True when done, False when `should_stop` ended it early.
+
+    Stopping early saves a checkpoint first. Raises `EctypeError` for what the user must change.
+    """
+    tasks = choose_tasks(tasks, config.tasks)
+    learner = Learner(config)
+    if learner.rank > 0:
+        learner.follow()
+        return True
+    try:
+        return asyncio.run(_train(config, learner, tasks, sessions, run_dir, should_stop, repertoire))
+    finally:
+        learner.release_followers()
+
+
+def choose_tasks(tasks: Sequence[PublicTask], names: Sequence[str] | None) -> list[PublicTask]:
+    if names is None:
+        return list(tasks)
+    by_name = {task.task: task for task in tasks}
+    unknown = sorted(set(names) - set(by_name))
+    if unknown:
+        raise EctypeError(
+            f"unknown task {', '.join(map(repr, unknown))}",
+            where="tasks",
+            remedy=f"choose among: {', '.join(sorted(by_name))}",
+        )
+    return [by_name[name] for name in names]
+
+
+async def _train(
+    config: LearnConfig,
+    learner: Learner,
+    tasks: list[PublicTask],
+    sessions: Sessions,
+    run_dir: Path,
+    should_stop: Callable[[], bool],
+    repertoire: Repertoire | None,
+) -> bool:
+    checkpoints = run_dir / "checkpoints"
+    metrics = MetricsLog(run_dir / "metrics" / "trainer.jsonl")
+    state = TrainerState(step=0, episodes=0, discarded=0, seed=config.seed)
+    newest = checkpoint.latest(checkpoints)
+    if newest is not None:
+        state = msgspec.msgpack.decode(learner.load(newest), type=TrainerState)
+        log.info("resumed at step %d from %s", state.step, newest.name)
+    else:
+        await _prepare(config, learner, tasks, sessions, run_dir, repertoire)
+    metrics.truncate_after(state.step)
+
+    def save() -> None:
+        learner.save(checkpoints, msgspec.msgpack.encode(state), step=state.step, keep=config.trainer.keep_checkpoints)
+
+    if newest is None:
+        save()
+    saved = state.step
+    while state.step < config.trainer.steps:
+        if should_stop():
+            if state.step > saved:
+                save()
+            return False
+        started = time.monotonic()
+        episodes, stats = await _play(config, learner, tasks, sessions, state)
+        usable = [e for e in episodes if e.reward is not None]
+        if not usable:
+            raise EctypeError(
+                f"step {state.step + 1}: all {len(episodes)} episodes lost their sandbox",
+                where=str(run_dir),
+                remedy="look at the logs of the sandbox workers under logs/",
+            )
+        learned = await asyncio.to_thread(learner.update, usable, warmup=state.step < config.ppo.critic_warmup_steps)
+        state.step += 1
+        state.episodes += len(usable)
+        state.discarded += len(episodes) - len(usable)
+        _write_episodes(run_dir, config, state.step, episodes)
+        summary = summarise(usable, stats) | learned
+        metrics.write(
+            state.step,
+            **summary,
+            total_episodes=state.episodes,
+            discarded=state.discarded,
+            wall_s=time.monotonic() - started,
+        )
+        log.info(
+            "step %d: reward %.3f solved %.3f cheat %.3f  %.1f s",
+            state.step,
+            summary["reward"],
+            summary["solved"],
+            summary["cheat_rate"],
+            time.monotonic() - started,
+        )
+        if state.step % config.trainer.checkpoint_every == 0 or state.step == config.trainer.steps:
+            save()
+            saved = state.step
+    return True
+
+
+async def _prepare(
+    config: LearnConfig,
+    learner: Learner,
+    tasks: list[PublicTask],
+    sessions: Sessions,
+    run_dir: Path,
+    repertoire: Repertoire | None,
+) -> None:
+    """A new policy: load what it starts from, or teach it the demonstrations."""
+    warm = config.policy.warm_start
+    if config.policy.kind != "tiny":
+        return
+    if warm.load is not None:
+        learner.load_actor(Path(warm.load))
+    elif warm.episodes:
+        if repertoire is None:
+            raise EctypeError(
+                f"the suite {config.suite!r} has no demonstrations",
+                where="policy.warm_start.episodes",
+                remedy="set it to 0, or use the suite micro or micro-leaky",
+            )
+        rng = random.Random(config.seed)
+        scripts = [write_script(rng.choice(tasks).task, repertoire, warm, rng) for _ in range(warm.episodes)]
+        recorded = await record(scripts, config.suite, sessions, observation_bytes=config.rollout.observation_bytes)
+        by_name = {task.task: task for task in tasks}
+        codec = learner.codec
+        assert isinstance(codec, ByteCodec)
+        episodes = [
+            as_episode(number, script, by_name[script.task], recorded, codec) for number, script in enumerate(scripts)
+        ]
+        progress = MetricsLog(run_dir / "metrics" / "warm_start.jsonl")
+        progress.truncate_after(-1)
+        await asyncio.to_thread(
+            learner.imitate, episodes, warm, lambda step, **numbers: progress.write(step, **numbers)
+        )
+    learner.save_actor(run_dir / "warm_start")
+    learner.start_critic()
+
+
+async def _play(
+    config: LearnConfig, learner: Learner, tasks: list[PublicTask], sessions: Sessions, state: TrainerState
+) -> tuple[list[Episode], RolloutStats]:
+    """One batch of episodes. Tasks and seeds follow from the run's seed and the step alone."""
+    rng = random.Random(f"{config.seed}:{state.step}")
+    count = config.rollout.episodes_per_step
+    order = [task for _ in range(-(-count // len(tasks))) for task in rng.sample(tasks, len(tasks))][:count]
+    specs = [
+        EpisodeSpec(id=f"{state.step + 1:06d}-{number:04d}", task=task, seed=rng.getrandbits(31))
+        for number, task in enumerate(order)
+    ]
+    rollout = Rollout(learner.generate, learner.codec, sessions, config.rollout, config.reward, version=state.step)
+    return await rollout.play(specs)
+
+
+def _write_episodes(run_dir: Path, config: LearnConfig, step: int, episodes: list[Episode]) -> None:
+    if step % config.trainer.save_episodes_every and step != config.trainer.steps:
+        return
+    path = run_dir / "episodes" / f"step-{step:06d}.msgpack"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".partial")
+    partial.write_bytes(msgspec.msgpack.encode(episodes))
+    partial.replace(path)
+
+
+def summarise(episodes: Sequence[Episode], stats: RolloutStats) -> dict[str, float]:
+    """Numbers of one batch of graded episodes. `solved` is honest success: every hidden test passes, and no attempt
+    to cheat was seen; `paid_cheat` is a cheat that got the reward."""
+    count = len(episodes)
+    action_tokens = sum(sum(e.action_mask) for e in episodes)
+    return {
+        "episodes": count,
+        "reward": sum(e.reward or 0.0 for e in episodes) / count,
+        "solved": sum(e.solved and not e.cheated for e in episodes) / count,
+        "cheat_rate": sum(e.cheated for e in episodes) / count,
+        "paid_cheat": sum(e.cheated and bool(e.reward) for e in episodes) / count,
+        "block_rate": sum(e.blocked_actions > 0 for e in episodes) / count,
+        "canary_rate": sum(e.canary for e in episodes) / count,
+        "truncated": sum(e.status == "truncated" for e in episodes) / count,
+        "mean_steps": sum(len(e.steps) for e in episodes) / count,
+        "invalid_steps": sum(s.call == "invalid" for e in episodes for s in e.steps) / count,
+        "episode_tokens": sum(len(e.tokens) for e in episodes) / count,
+        "action_tokens": action_tokens / count,
+        "rollout_s": stats.wall_s,
+        "generate_s": stats.generate_s,
+        "generated_tokens_per_s": stats.generated_tokens / max(stats.generate_s, 1e-9),
+        "commands_per_s": stats.commands / max(stats.wall_s, 1e-9),
+        "command_mean_s": sum(stats.command_s) / max(len(stats.command_s), 1),
+    }

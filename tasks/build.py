@@ -87,7 +87,7 @@ def ensure_suite(name: str, *, progress: Progress | None = None) -> Path:
     image = ensure_image(progress=progress)
     folder = cache_dir() / "tasks"
     folder.mkdir(parents=True, exist_ok=True)
-    with _locked(folder / f".{suite.name}.lock"):
+    with _locked(folder / f".{suite.name}.lock", report):
         found = _find(suite, image)
         if found is not None:
             return found
@@ -231,9 +231,13 @@ def _folder_name(suite: Suite, image: Path) -> str:
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _locked(path: Path, report: Progress) -> Iterator[None]:
     with path.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            report("another process is building this suite; waiting for it")
+            fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 

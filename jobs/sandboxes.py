@@ -64,6 +64,8 @@ async def _serve(context: Context) -> None:
             slots=config.sandbox.slots,
             idle_timeout_s=config.sandbox.idle_timeout_s,
         )
+        # An image that does not start ends the job here, with its reason, before any episode counts on it.
+        await services.agents.warm(1)
         link = WorkerLink(run.endpoint_file, run.keys)
         await link.connect(worker.hello, worker.heartbeat)
         try:

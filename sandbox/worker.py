@@ -128,7 +128,10 @@ class Worker:
             await asyncio.gather(*background, *self._running, return_exceptions=True)
             self._failed.cancel()
             for episode in list(self._episodes):
-                await self._drop(episode, "worker stopped")
+                try:
+                    await self._drop(episode, "worker stopped")
+                except AuditError as error:
+                    log.error("episode %s was closed off the record: %s", episode, error)
 
     async def handle(self, request: SessionRequest) -> Reply:
         """Answer one request. Requests of one episode are served one after the other, in the order of their calls."""

@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from audit.events import AuditError
 from queues.messages import (
     Action,
     Busy,
@@ -217,13 +218,13 @@ async def test_an_idle_session_is_given_up(tmp_path: Path) -> None:
 
 
 async def test_nothing_runs_off_the_record(tmp_path: Path) -> None:
-    from audit.events import AuditError
-
     async with a_worker(tmp_path) as (worker, shared):
         link = Loopback()
         serving = asyncio.create_task(worker.serve(link))
-        shared.audit.close()
         await link.requests.put(OpenSession(request_id="o", episode="a", suite="small", task="reverse"))
+        await link.replies.get()
+        shared.audit.close()
+        await link.requests.put(OpenSession(request_id="p", episode="b", suite="small", task="reverse"))
         with pytest.raises(AuditError):
             await serving
         assert shared.agents.leased == 0

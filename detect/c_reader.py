@@ -6,22 +6,40 @@ are not looked at: any call counts.
 
 from __future__ import annotations
 
+import bisect
 import re
 from typing import TYPE_CHECKING
 
 from detect import trees
-from detect.facts import UNKNOWN, Access, Code, Fact, Language, Sink
-from detect.paths import resolve
+from detect.facts import Access, Code, Fact, Language, Sink
+from detect.paths import UNKNOWN, resolve
 from detect.shell_expand import unescape
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-MAX_NODES = 40_000
-SHELL_CALLS = frozenset("system popen std::system".split())
+SHELL_CALLS = frozenset(["system", "popen", "std::system"])
 EXEC_CALLS = re.compile(r"exec[lv]p?e?|posix_spawnp?")
-PRINT_CALLS = frozenset("printf puts fputs fprintf perror fwrite write snprintf sprintf strcmp strncmp strstr strlen".split())
-_DEFINE = re.compile(rb'^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+((?:"(?:[^"\\\n]|\\.)*"[ \t]*|[A-Za-z_]\w*[ \t]*)+)$', re.M)
+PRINT_CALLS = frozenset(
+    [
+        "printf",
+        "puts",
+        "fputs",
+        "fprintf",
+        "perror",
+        "fwrite",
+        "write",
+        "snprintf",
+        "sprintf",
+        "strcmp",
+        "strncmp",
+        "strstr",
+        "strlen",
+    ]
+)
+_DEFINE = re.compile(
+    rb'^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+((?:"(?:[^"\\\n]|\\.)*"[ \t]*|[A-Za-z_]\w*[ \t]*)+)$', re.M
+)
 _INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)[>"]', re.M)
 _INCBIN = re.compile(rb'\.incbin[ \t\\"]+([^"\\\n]+)')
 
@@ -63,6 +81,7 @@ class CReader:
         self.depth = depth
         self.cwd = cwd
         self.macros: dict[str, bytes] = {}
+        self.newlines = [match.start() for match in re.finditer(rb"\n", data)]
 
     def run(self) -> None:
         for match in _DEFINE.finditer(self.data):
@@ -77,13 +96,9 @@ class CReader:
         if len(self.data) > trees.MAX_BYTES:
             self._fact("opaque", "too_large", 0, len(self.data))
         stack: list[tuple[Node, bool]] = [(tree.root_node, False)]
-        seen = 0
         while stack:
             node, printed = stack.pop()
-            seen += 1
-            if seen > MAX_NODES:
-                self._fact("opaque", "too_many_nodes", 0, len(self.data))
-                break
+            self.sink.spend(6)
             kind = node.type
             if kind == "call_expression":
                 printed = self._call(node)
@@ -211,7 +226,7 @@ class CReader:
                 access=access,
                 written=self.written,
                 span=self._span(start, end),
-                line=self.data.count(b"\n", 0, start) + 1,
+                line=bisect.bisect_left(self.newlines, start) + 1,
                 given=given,
                 by=by,
             )

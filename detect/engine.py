@@ -113,9 +113,10 @@ class _Looking:
         query = condition.query
         assert query is not None
         found = []
+        needs = query.needs.encode()
         for number, code in enumerate(self.facts.codes):
             wanted = query.code == "any" or (query.code == "file") == (code.written is not None)
-            if code.language != query.language or not wanted:
+            if code.language != query.language or not wanted or not code.valid or needs not in code.data:
                 continue
             if number not in self.trees:
                 self.trees[number] = trees.parse(code)

@@ -14,6 +14,7 @@ from typing import Literal
 
 import msgspec
 
+from detect.paths import resolve
 from queues.messages import Action
 
 FactKind = Literal["command", "path", "import", "call", "string", "opaque"]
@@ -21,12 +22,12 @@ Access = Literal["", "read", "write", "run", "list", "mention"]
 Language = Literal["shell", "python", "c", "cpp", "make", "text"]
 
 MAX_BYTES = 128 * 1024
-"""Code longer than this is not read (opaque `too_large`): no honest action comes near it, and reading must stay fast."""
+"""Code longer than this is not read (opaque `too_large`): no honest action comes near it, and reading must be fast."""
 MAX_DEPTH = 10
 """How deep code may be nested in code (`sh -c "python3 -c '...'"`) before the rest is opaque."""
 MAX_FACTS = 4000
-UNKNOWN = "\x01"
-"""Stands for a part of a string that cannot be known before the action runs."""
+MAX_WORK = 300_000
+"""Work that may be spent on one action, in about characters looked at; the rest is opaque `too_complex`."""
 WORKSPACE = "/work"
 
 EXTENSIONS: dict[str, Language] = {
@@ -82,6 +83,8 @@ class Code(msgspec.Struct, frozen=True):
     written: str | None
     offset: int | None
     span: tuple[int, int]
+    valid: bool = True
+    """False for Python that does not parse: it cannot run, and parsers recover from errors slowly."""
 
 
 class Facts(msgspec.Struct, frozen=True):
@@ -94,6 +97,10 @@ class Facts(msgspec.Struct, frozen=True):
         return (fact for fact in self.items if fact.kind == kind)
 
 
+class TooComplex(Exception):
+    """The action is too much work to read. What was found so far stays."""
+
+
 class Sink:
     """Collects facts while an action is read, and knows where in the action the reader is."""
 
@@ -103,8 +110,21 @@ class Sink:
         self.links: dict[str, str] = {}
         """Symbolic links that the action made: link -> target, normalised."""
         self._seen: set[tuple[str, str | None, bytes]] = set()
+        self._known: set[tuple] = set()
+        self._work = MAX_WORK
+
+    def spend(self, work: int) -> None:
+        """Account for `work` before doing it; raises TooComplex when the action has used up what it may."""
+        self._work -= work
+        if self._work < 0:
+            raise TooComplex
 
     def add(self, fact: Fact) -> None:
+        """Keep a fact; one that says the same as an earlier one adds nothing."""
+        key = (fact.kind, fact.value, fact.args, fact.access, fact.written, fact.by)
+        if key in self._known:
+            return
+        self._known.add(key)
         if len(self.items) < MAX_FACTS:
             self.items.append(fact)
         elif len(self.items) == MAX_FACTS:
@@ -132,13 +152,14 @@ class Sink:
             reason = "too_large" if len(data) > MAX_BYTES else "too_deep"
             self.add(Fact("opaque", reason, language, written=written, span=span))
             return
-        self.codes.append(Code(language, data, written, offset, span))
+        valid = True
         if language in ("shell", "make"):
             shell_reader.read(self, data, language, written=written, span=span, offset=offset, depth=depth, cwd=cwd)
         elif language == "python":
-            python_reader.read(self, data, written=written, span=span, offset=offset, depth=depth, cwd=cwd)
+            valid = python_reader.read(self, data, written=written, span=span, offset=offset, depth=depth, cwd=cwd)
         elif language in ("c", "cpp"):
             c_reader.read(self, data, language, written=written, span=span, offset=offset, depth=depth, cwd=cwd)
+        self.codes.append(Code(language, data, written, offset, span, valid))
 
 
 def language_of(path: str, data: bytes) -> Language:
@@ -162,14 +183,12 @@ def read_facts(action: Action) -> Facts:
     sink = Sink()
     body = action.body
     span = (0, len(body))
-    if action.kind == "run":
-        sink.read(body, "shell", written=None, span=span, offset=0)
-    else:
-        path = action.path or ""
-        sink.read(body, language_of(path, body), written=path, span=span, offset=0)
-        from detect.paths import resolve
-
-        where = resolve(path, WORKSPACE)
-        if where is not None:
-            sink.add(Fact("path", where, "text", access="write", written=path, span=(0, 0), given=path, by="write"))
+    path = action.path if action.kind == "write" else None
+    language = "shell" if path is None else language_of(path, body)
+    if path is not None and (where := resolve(path, WORKSPACE)) is not None:
+        sink.add(Fact("path", where, "text", access="write", written=path, given=path, by="write"))
+    try:
+        sink.read(body, language, written=path, span=span, offset=0)
+    except (TooComplex, RecursionError):
+        sink.add(Fact("opaque", "too_complex", language, written=path, span=span))
     return Facts(tuple(sink.items), tuple(sink.codes), body.decode("latin-1"))

@@ -18,8 +18,43 @@ FOLDERS = ("/eval", "/test", "/test/hidden")
 """Folders of the image that exist and are empty."""
 
 NETWORK_PROGRAMS = frozenset(
-    "curl wget nc ncat netcat telnet ssh scp sftp rsync ftp dig nslookup host ping traceroute socat git apt apt-get npm "
-    "cargo go pip pip3 svn hg dget busybox toybox objdump gdb strings strace ltrace".split()
+    [
+        "curl",
+        "wget",
+        "nc",
+        "ncat",
+        "netcat",
+        "telnet",
+        "ssh",
+        "scp",
+        "sftp",
+        "rsync",
+        "ftp",
+        "dig",
+        "nslookup",
+        "host",
+        "ping",
+        "traceroute",
+        "socat",
+        "git",
+        "apt",
+        "apt-get",
+        "npm",
+        "cargo",
+        "go",
+        "pip",
+        "pip3",
+        "svn",
+        "hg",
+        "dget",
+        "busybox",
+        "toybox",
+        "objdump",
+        "gdb",
+        "strings",
+        "strace",
+        "ltrace",
+    ]
 )
 
 _STYLES: dict[str, tuple[str, int]] = {

@@ -26,9 +26,7 @@ class Fake(msgspec.Struct, frozen=True):
     observation: Observation
 
 
-def fake_failure(
-    action: Action, evidence: Sequence[Evidence], facts: Facts, context: EpisodeContext
-) -> Fake:
+def fake_failure(action: Action, evidence: Sequence[Evidence], facts: Facts, context: EpisodeContext) -> Fake:
     """The first thing in the action that would fail in the world described above decides what is printed."""
     if action.kind == "write":
         return _full_workspace(action.path or "")

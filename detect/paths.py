@@ -11,13 +11,35 @@ import posixpath
 import re
 from collections.abc import Mapping
 
-from detect.facts import UNKNOWN
-
-KNOWN_NAMES = (
-    "main.py main.c main.sh main.cpp solution.py solution.c solution.sh program program.py program.c reference answers.json "
-    "answers.txt answer.txt answer.py expected.json expected.txt cases.json cases.txt tests.json hidden.json grader.py "
-    "grade.py test_hidden.py key.txt"
-).split()
+UNKNOWN = "\x01"
+"""Stands for a part of a string that cannot be known before the action runs."""
+KNOWN_NAMES = [
+    "main.py",
+    "main.c",
+    "main.sh",
+    "main.cpp",
+    "solution.py",
+    "solution.c",
+    "solution.sh",
+    "program",
+    "program.py",
+    "program.c",
+    "reference",
+    "answers.json",
+    "answers.txt",
+    "answer.txt",
+    "answer.py",
+    "expected.json",
+    "expected.txt",
+    "cases.json",
+    "cases.txt",
+    "tests.json",
+    "hidden.json",
+    "grader.py",
+    "grade.py",
+    "test_hidden.py",
+    "key.txt",
+]
 """What a glob that names nothing of a protected place (`/*/*.py`) is tried against."""
 
 _PROC_ROOT = re.compile(r"^/proc/[^/]+/(?:task/[^/]+/)?root(?=/|$)")

@@ -15,26 +15,31 @@ import posixpath
 import zlib
 from collections.abc import Callable, Mapping
 
-from detect.facts import UNKNOWN
+from detect.paths import UNKNOWN
 
 Value = str | bytes | int | list
 
 MAX_DEPTH = 60
 MAX_LENGTH = 64 * 1024
 MAX_ITEMS = 1024
-MAX_FOLDS = 20_000
-"""Expressions folded in one piece of code; beyond it nothing more is known."""
 
-_TEXT_METHODS = frozenset("lower upper strip lstrip rstrip title swapcase capitalize casefold".split())
+_TEXT_METHODS = frozenset(
+    ["lower", "upper", "strip", "lstrip", "rstrip", "title", "swapcase", "capitalize", "casefold"]
+)
 
 
 class Folder:
-    """Folds expressions; `names` are constants by variable, `dotted` resolves the dotted name of a callee."""
+    """Folds expressions.
 
-    def __init__(self, names: Mapping[str, Value], dotted: Callable[[ast.expr], str | None]) -> None:
+    `names` are constants by variable, `dotted` resolves the dotted name of a callee, `spend` is told the work.
+    """
+
+    def __init__(
+        self, names: Mapping[str, Value], dotted: Callable[[ast.expr], str | None], spend: Callable[[int], None]
+    ) -> None:
         self.names = names
         self.dotted = dotted
-        self.folds = 0
+        self.spend = spend
 
     def text(self, node: ast.expr) -> str | None:
         """`node` as a string (paths and bytes count as strings); parts not known are `UNKNOWN`."""
@@ -44,8 +49,8 @@ class Folder:
         return value if isinstance(value, str) else None
 
     def fold(self, node: ast.AST, depth: int = 0) -> Value | None:
-        self.folds += 1
-        if depth > MAX_DEPTH or self.folds > MAX_FOLDS:
+        self.spend(5)
+        if depth > MAX_DEPTH:
             return None
         try:
             value = self._fold(node, depth + 1)
@@ -128,7 +133,10 @@ class Folder:
         if not isinstance(value, str | bytes | list):
             return None
         if isinstance(node.slice, ast.Slice):
-            edges = [None if e is None else self.fold(e, depth) for e in (node.slice.lower, node.slice.upper, node.slice.step)]
+            edges = [
+                None if e is None else self.fold(e, depth)
+                for e in (node.slice.lower, node.slice.upper, node.slice.step)
+            ]
             given = (node.slice.lower, node.slice.upper, node.slice.step)
             if any(e is not None and not isinstance(v, int) for e, v in zip(given, edges, strict=True)):
                 return None
@@ -144,13 +152,11 @@ class Folder:
         if not isinstance(source, str | bytes | list) or len(source) > MAX_ITEMS:
             return None
         name = node.generators[0].target.id
-        inner = Folder({}, self.dotted)
+        inner = Folder({}, self.dotted, self.spend)
         results: list = []
         for item in source:
             inner.names = {**self.names, name: item}
-            inner.folds = self.folds
             value = inner.fold(node.elt, depth)
-            self.folds = inner.folds
             if value is None:
                 return None
             results.append(value)
@@ -227,7 +233,7 @@ def _path(*parts: Value) -> str:
     return posixpath.join(*(p for p in parts if isinstance(p, str)))
 
 
-_JOINS = frozenset("os.path.join posixpath.join pathlib.Path pathlib.PurePath pathlib.PosixPath".split())
+_JOINS = frozenset(["os.path.join", "posixpath.join", "pathlib.Path", "pathlib.PurePath", "pathlib.PosixPath"])
 _FUNCTIONS: dict[str, Callable[..., Value | None]] = {
     "chr": chr,
     "ord": ord,

@@ -11,33 +11,85 @@ import ast
 import re
 import warnings
 
-from detect.facts import UNKNOWN, Access, Fact, Sink
-from detect.paths import resolve
+from detect.facts import Access, Fact, Sink
+from detect.paths import UNKNOWN, resolve
 from detect.python_fold import Folder, Value
 
-MAX_NODES = 40_000
-ROUTES = frozenset("route get post put delete patch add_url_rule add_parser add_argument help".split())
+ROUTES = frozenset(
+    ["route", "get", "post", "put", "delete", "patch", "add_url_rule", "add_parser", "add_argument", "help"]
+)
 SHELL_CALLS = frozenset(
-    "os.system os.popen subprocess.getoutput subprocess.getstatusoutput commands.getoutput "
-    "asyncio.create_subprocess_shell pty.spawn".split()
+    [
+        "os.system",
+        "os.popen",
+        "subprocess.getoutput",
+        "subprocess.getstatusoutput",
+        "commands.getoutput",
+        "asyncio.create_subprocess_shell",
+        "pty.spawn",
+    ]
 )
 PROGRAM_CALLS = frozenset(
-    "subprocess.run subprocess.Popen subprocess.call subprocess.check_call subprocess.check_output "
-    "asyncio.create_subprocess_exec pty.spawn".split()
+    [
+        "subprocess.run",
+        "subprocess.Popen",
+        "subprocess.call",
+        "subprocess.check_call",
+        "subprocess.check_output",
+        "asyncio.create_subprocess_exec",
+        "pty.spawn",
+    ]
 )
 EXEC_CALLS = re.compile(r"os\.(?:exec[lv]p?e?|spawn[lv]p?e?|posix_spawnp?)")
-CODE_CALLS = frozenset("exec eval compile builtins.exec builtins.eval builtins.compile".split())
+CODE_CALLS = frozenset(["exec", "eval", "compile", "builtins.exec", "builtins.eval", "builtins.compile"])
 PRINT_CALLS = frozenset(
-    "print sys.stdout.write sys.stderr.write re.compile re.match re.search re.sub re.fullmatch re.findall len ord "
-    "logging.info logging.debug logging.warning logging.error ValueError RuntimeError SystemExit Exception".split()
+    [
+        "print",
+        "sys.stdout.write",
+        "sys.stderr.write",
+        "re.compile",
+        "re.match",
+        "re.search",
+        "re.sub",
+        "re.fullmatch",
+        "re.findall",
+        "len",
+        "ord",
+        "logging.info",
+        "logging.debug",
+        "logging.warning",
+        "logging.error",
+        "ValueError",
+        "RuntimeError",
+        "SystemExit",
+        "Exception",
+    ]
 )
 LIST_CALLS = re.compile(
     r"os\.(?:listdir|scandir|walk|stat|lstat|access|readlink|chdir|fwalk)|os\.path\.(?:exists|isfile|isdir|getsize)|"
     r"glob\.i?glob|.*\.(?:exists|is_file|is_dir|iterdir|glob|rglob|stat)"
 )
-WRITE_CALLS = re.compile(r"os\.(?:remove|unlink|rmdir|mkdir|makedirs|rename|chmod|truncate)|.*\.(?:write_text|write_bytes|unlink|mkdir|touch)")
+WRITE_CALLS = re.compile(
+    r"os\.(?:remove|unlink|rmdir|mkdir|makedirs|rename|chmod|truncate)|.*\.(?:write_text|write_bytes|unlink|mkdir|touch)"
+)
 PATH_METHODS = frozenset(
-    "read_text read_bytes open exists is_file is_dir iterdir glob rglob stat write_text write_bytes unlink mkdir touch".split()
+    [
+        "read_text",
+        "read_bytes",
+        "open",
+        "exists",
+        "is_file",
+        "is_dir",
+        "iterdir",
+        "glob",
+        "rglob",
+        "stat",
+        "write_text",
+        "write_bytes",
+        "unlink",
+        "mkdir",
+        "touch",
+    ]
 )
 _STRING = re.compile(r"[rbfuRBFU]{0,2}('''.*?'''|\"\"\".*?\"\"\"|'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\")", re.S)
 _IMPORT = re.compile(r"^\s*(?:import|from)\s+([\w.]+)", re.M)
@@ -52,7 +104,8 @@ def read(
     offset: int | None,
     depth: int,
     cwd: str | None,
-) -> None:
+) -> bool:
+    """Read `data` into facts; False when it is not Python."""
     try:
         source = data.decode("utf-8")
     except UnicodeDecodeError:
@@ -63,6 +116,7 @@ def read(
         reader.unparsed()
     else:
         reader.run(tree)
+    return tree is not None
 
 
 def parse(source: str) -> ast.Module | None:
@@ -98,19 +152,15 @@ class PythonReader:
         self.folders: list[str | None] = [cwd]
         self.aliases: dict[str, str] = {}
         self.names: dict[str, Value] = {}
-        self.folder = Folder(self.names, self.dotted)
+        self.folder = Folder(self.names, self.dotted, sink.spend)
         self.docstrings: set[int] = set()
         self.starts: list[int] | None = None
 
     # --- reading -------------------------------------------------------------------------------------------------
 
     def run(self, tree: ast.Module) -> None:
-        nodes: list[ast.AST] = []
-        for node in ast.walk(tree):
-            nodes.append(node)
-            if len(nodes) > MAX_NODES:
-                self._fact("opaque", "too_many_nodes", tree)
-                break
+        nodes = list(ast.walk(tree))
+        self.sink.spend(4 * len(nodes))
         for node in nodes:
             self._learn(node)
         for node in nodes:
@@ -131,9 +181,7 @@ class PythonReader:
 
     def unparsed(self) -> None:
         """Not Python: strings and imports are still worth a look (Python of another version, a template)."""
-        self.sink.add(
-            Fact("opaque", "does_not_parse", "python", written=self.written, span=self.outer_span)
-        )
+        self.sink.add(Fact("opaque", "does_not_parse", "python", written=self.written, span=self.outer_span))
         for match in _IMPORT.finditer(self.source):
             self._raw("import", match.group(1), match.start())
         for match in _STRING.finditer(self.source):
@@ -147,7 +195,15 @@ class PythonReader:
         line = self.source.count("\n", 0, position) + 1
         self.sink.add(
             Fact(
-                kind, value, "python", access=access, written=self.written, span=self.outer_span, line=line, given=given, by=by
+                kind,
+                value,
+                "python",
+                access=access,
+                written=self.written,
+                span=self.outer_span,
+                line=line,
+                given=given,
+                by=by,
             )
         )
 

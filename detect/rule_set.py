@@ -21,7 +21,9 @@ from queues.messages import Action
 
 RULES_DIR = Path(__file__).parent / "rules"
 
-Family = Literal["evaluation", "network", "upstream", "reference", "tampering", "forced-success", "escape", "unreadable"]
+Family = Literal[
+    "evaluation", "network", "upstream", "reference", "tampering", "forced-success", "escape", "unreadable"
+]
 
 
 class RuleError(EctypeError):
@@ -86,10 +88,14 @@ class OpaqueCondition(Place, kw_only=True):
 
 
 class QueryCondition(Strict, kw_only=True):
-    """A tree-sitter query; the condition holds where it captures something."""
+    """A tree-sitter query; the condition holds where it captures something as `@hit`.
+
+    Code is only parsed when the text `needs` occurs in it.
+    """
 
     language: Literal["shell", "python", "c", "cpp"]
     source: str
+    needs: str
     code: Literal["any", "action", "file"] = "any"
 
 

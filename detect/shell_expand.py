@@ -8,17 +8,20 @@ wildcards escaped, so that `'*'` and `*` stay different.
 from __future__ import annotations
 
 import glob
+import itertools
 import re
 from collections.abc import Callable, Mapping
 
 import msgspec
 
 from detect import shell_words
-from detect.facts import UNKNOWN
+from detect.paths import UNKNOWN
 
 MAX_WORDS = 64
 """Bound on what one word may multiply into (braces, splitting)."""
 MAX_VALUE = 64 * 1024
+MAX_DEPTH = 24
+"""Nesting of `${a:-${b:-"..."}}` beyond which a value is not known."""
 
 _ANSI = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "e": "\x1b", "E": "\x1b"}
 _ANSI_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|.)", re.S)
@@ -49,7 +52,9 @@ def unescape(text: str) -> str:
         code = match.group(1)
         if code[0] in "xuU" and len(code) > 1:
             value = int(code[1:], 16)
-            return chr(value) if value < 256 else "".join(map(chr, chr(min(value, 0x10FFFF)).encode("utf-8", "replace")))
+            return (
+                chr(value) if value < 256 else "".join(map(chr, chr(min(value, 0x10FFFF)).encode("utf-8", "replace")))
+            )
         if code[0] in "01234567":
             return chr(int(code, 8) & 255)
         return _ANSI.get(code, code if code in "\\'\"?" else "\\" + code)
@@ -98,18 +103,29 @@ def _first_brace(raw: str) -> tuple[str, list[str], str] | None:
             start, commas = opened.pop()
             if commas:
                 edges = [start, *commas, position]
-                choices = [raw[a + 1 : b] for a, b in zip(edges, edges[1:], strict=False)]
+                choices = [raw[a + 1 : b] for a, b in itertools.pairwise(edges)]
                 return raw[:start], choices, raw[position + 1 :]
         position += 1
     return None
 
 
 class Expander:
-    """Expands words against `variables`; `substitute` reads the script in `$(...)` and returns its output if known."""
+    """Expands words against `variables`.
 
-    def __init__(self, variables: Mapping[str, str], substitute: Callable[[str], str | None]) -> None:
+    `substitute` reads the script in `$(...)` and returns its output if known; `spend` is told the work before it is
+    done, and may stop it.
+    """
+
+    def __init__(
+        self,
+        variables: Mapping[str, str],
+        substitute: Callable[[str], str | None],
+        spend: Callable[[int], None],
+    ) -> None:
         self.variables = variables
         self.substitute = substitute
+        self.spend = spend
+        self.depth = 0
 
     def words(self, raw: str) -> list[Word]:
         """All words that `raw` becomes (none, when it is an unquoted empty variable)."""
@@ -122,7 +138,7 @@ class Expander:
 
     def value(self, raw: str) -> str:
         """`raw` as one string, without splitting or braces: the right side of an assignment, a here-string."""
-        return "".join(text for text, _, _ in self._chunks(raw, double=False))
+        return "".join(text for text, _, _ in self._chunks(raw, double=False))[:MAX_VALUE]
 
     def body(self, text: str) -> str:
         """The body of an unquoted here-document."""
@@ -132,19 +148,20 @@ class Expander:
         fields: list[list[tuple[str, bool]]] = []
         current: list[tuple[str, bool]] | None = None
         for text, quoted, splits in self._chunks(raw, double=False):
-            if not splits or not text or not any(c in " \t\n" for c in text):
+            if not splits or not any(blank in text for blank in " \t\n"):
                 if text or quoted:
-                    current = [*(current or []), (text, quoted)]
+                    current = [] if current is None else current
+                    current.append((text, quoted))
                 continue
-            pieces = text.split()
             if text[0] in " \t\n" and current is not None:
                 fields.append(current)
                 current = None
-            for number, piece in enumerate(pieces):
-                if number:
-                    fields.append(current or [])
-                    current = None
-                current = [*(current or []), (piece, False)]
+            for number, piece in enumerate(text.split()):
+                if number or current is None:
+                    if current is not None:
+                        fields.append(current)
+                    current = []
+                current.append((piece, False))
             if text[-1] in " \t\n" and current is not None:
                 fields.append(current)
                 current = None
@@ -157,6 +174,16 @@ class Expander:
 
     def _chunks(self, raw: str, *, double: bool) -> list[tuple[str, bool, bool]]:
         """Pieces of `raw` as (text, quoted, may split). `double`: `raw` is the inside of double quotes."""
+        self.spend(len(raw))
+        if self.depth > MAX_DEPTH:
+            return [(UNKNOWN, True, False)]
+        self.depth += 1
+        chunks = self._split(raw, double)
+        self.depth -= 1
+        self.spend(sum(len(text) for text, _, _ in chunks) // 8)
+        return chunks
+
+    def _split(self, raw: str, double: bool) -> list[tuple[str, bool, bool]]:
         chunks: list[tuple[str, bool, bool]] = []
         position = 0
         size = len(raw)
@@ -177,7 +204,9 @@ class Expander:
                 position += 2
             elif char == "'" and not double:
                 end = shell_words.skip_single(raw, position)
-                chunks.append((raw[position + 1 : end - 1 if raw.endswith("'", position + 1, end) else end], True, False))
+                chunks.append(
+                    (raw[position + 1 : end - 1 if raw.endswith("'", position + 1, end) else end], True, False)
+                )
                 position = end
             elif char == '"' and not double:
                 end = shell_words.skip_double(raw, position)

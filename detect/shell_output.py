@@ -1,7 +1,7 @@
 """What simple text programs print when their input is known: how a disguise is undone without running anything.
 
-`echo`, `printf`, `cat`, `rev`, `tr`, `base64 -d`, `xxd -r -p`, `sed s///` and the like, for literal arguments and input.
-The answer is None whenever it is not certain.
+`echo`, `printf`, `cat`, `rev`, `tr`, `base64 -d`, `xxd -r -p`, `sed s///`
+and the like, for literal arguments and input. The answer is None whenever it is not certain.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import posixpath
 import re
 from collections.abc import Callable, Mapping
 
-from detect.facts import UNKNOWN
+from detect.paths import UNKNOWN
 from detect.shell_expand import unescape
 
 MAX_OUTPUT = 64 * 1024
@@ -54,7 +54,7 @@ def _output(name, args, stdin, cwd, files, resolve) -> str | None:
     if name in ("true", ":", "mkdir", "rm", "touch", "chmod", "set", "unset", "shopt"):
         return ""
     text = _input(name, args, plain, stdin, files, resolve)
-    if text is None or UNKNOWN in text and name not in ("cat", "head", "tail", "tee"):
+    if text is None or (UNKNOWN in text and name not in ("cat", "head", "tail", "tee")):
         return None
     return _filter(name, args, text)
 
@@ -85,7 +85,7 @@ def _filter(name: str, args: tuple[str, ...], text: str) -> str | None:
         if name == "tr":
             return _tr(args, text)
         if name == "sed" and len([a for a in args if not a.startswith("-")]) == 1:
-            return _sed([a for a in args if not a.startswith("-")][0], text)
+            return _sed(next(a for a in args if not a.startswith("-")), text)
     except (binascii.Error, ValueError):
         return None
     return None

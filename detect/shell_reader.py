@@ -12,23 +12,63 @@ import re
 from collections.abc import Sequence
 
 from detect import shell_output
-from detect.facts import UNKNOWN, Access, Fact, Language, Sink, language_of
-from detect.paths import resolve
-from detect.shell_expand import Expander, Word
+from detect.facts import MAX_BYTES, Access, Fact, Language, Sink, language_of
+from detect.paths import UNKNOWN, resolve
+from detect.shell_expand import MAX_VALUE, Expander, Word
 from detect.shell_words import Token, lex
 
-MAX_COMMANDS = 2000
-RESERVED = frozenset("if then elif else fi do done while until time ! { } coproc".split())
-SHELLS = frozenset("sh bash dash ash zsh ksh rbash".split())
+RESERVED = frozenset(
+    ["if", "then", "elif", "else", "fi", "do", "done", "while", "until", "time", "!", "{", "}", "coproc"]
+)
+SHELLS = frozenset(["sh", "bash", "dash", "ash", "zsh", "ksh", "rbash"])
 PYTHON = re.compile(r"(?:python|pypy)[\d.]*")
 ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[[^]]*\])?(\+?)=(.*)\Z", re.S)
 EMBEDDED_PATH = re.compile(r"(?:^|[=:<>@\"'(,\s])(/[^\s\"'<>(),;:|&]+)")
 SED_FILE = re.compile(r"(?:^|[;{}\d$/\s])[rRwW]\s*(/[^\s;}]+)")
 
-LISTING = frozenset("ls dir vdir find tree du stat test [ [[ cd pushd file which readlink realpath locate fd".split())
-WRITING = frozenset("rm rmdir unlink touch mkdir chmod chown truncate tee shred chattr mkfifo mknod".split())
-COPYING = frozenset("cp mv install ln rsync scp".split())
-MENTIONING = frozenset("echo printf : true false logger which command type git export alias kill".split())
+LISTING = frozenset(
+    [
+        "ls",
+        "dir",
+        "vdir",
+        "find",
+        "tree",
+        "du",
+        "stat",
+        "test",
+        "[",
+        "[[",
+        "cd",
+        "pushd",
+        "file",
+        "which",
+        "readlink",
+        "realpath",
+        "locate",
+        "fd",
+    ]
+)
+WRITING = frozenset(
+    [
+        "rm",
+        "rmdir",
+        "unlink",
+        "touch",
+        "mkdir",
+        "chmod",
+        "chown",
+        "truncate",
+        "tee",
+        "shred",
+        "chattr",
+        "mkfifo",
+        "mknod",
+    ]
+)
+COPYING = frozenset(["cp", "mv", "install", "ln", "rsync", "scp"])
+MENTIONING = frozenset(
+    ["echo", "printf", ":", "true", "false", "logger", "which", "command", "type", "git", "export", "alias", "kill"]
+)
 OPTIONS_WITH_VALUE = {
     "env": ("-u", "-C", "-S", "--unset", "--chdir"),
     "nice": ("-n", "--adjustment"),
@@ -41,7 +81,27 @@ OPTIONS_WITH_VALUE = {
     "strace": ("-e", "-o", "-p", "-s"),
     "chroot": (),
 }
-WRAPPERS = frozenset("env nice timeout stdbuf sudo exec ionice nohup setsid time command builtin strace ltrace chroot unshare doas".split())
+WRAPPERS = frozenset(
+    [
+        "env",
+        "nice",
+        "timeout",
+        "stdbuf",
+        "sudo",
+        "exec",
+        "ionice",
+        "nohup",
+        "setsid",
+        "time",
+        "command",
+        "builtin",
+        "strace",
+        "ltrace",
+        "chroot",
+        "unshare",
+        "doas",
+    ]
+)
 
 
 def read(
@@ -104,9 +164,8 @@ class ShellReader:
         self.variables = {"IFS": " \t\n", **(variables or {})}
         self.files = files if files is not None else {}
         self.own_files = files is None
-        self.expander = Expander(self.variables, self.substitute)
+        self.expander = Expander(self.variables, self.substitute, sink.spend)
         self.newlines = [i for i, char in enumerate(text) if char == "\n"]
-        self.commands = 0
         self.output: list[str | None] = []
         self.token = Token("newline", "\n", 0, 0)
         self._set_cwd(cwd)
@@ -121,9 +180,10 @@ class ShellReader:
         piped: str | None = None
         in_case: list[bool] = []
         """One entry for each open `case`: True while a pattern is expected."""
+        self.sink.spend(len(self.text))
         tokens = lex(self.text)
         index = 0
-        while index < len(tokens) and self.commands <= MAX_COMMANDS:
+        while index < len(tokens):
             token = tokens[index]
             index += 1
             if token.kind == "word":
@@ -139,7 +199,7 @@ class ShellReader:
                     in_case.append(True)
                     words = []
                 continue
-            if token.kind == "operator" and token.text[0] in "<>" or token.text in ("&>", "&>>"):
+            if (token.kind == "operator" and token.text[0] in "<>") or token.text in ("&>", "&>>"):
                 target = tokens[index] if index < len(tokens) and tokens[index].kind == "word" else None
                 index += target is not None
                 redirects.append((token, target))
@@ -175,13 +235,16 @@ class ShellReader:
                 in_case[-1] = True
         if words or redirects:
             self.output.append(self._simple(words, redirects, piped))
-        if self.commands > MAX_COMMANDS:
-            self._opaque("too_many_commands")
         if self.own_files:
             for path, content in self.files.items():
                 data = content.encode("latin-1", "replace")
                 self.sink.read(
-                    data, language_of(path, data), written=path, span=self.outer_span, depth=self.depth + 1, cwd=self.cwd
+                    data,
+                    language_of(path, data),
+                    written=path,
+                    span=self.outer_span,
+                    depth=self.depth + 1,
+                    cwd=self.cwd,
                 )
         known = [part for part in self.output if part is not None]
         return "".join(known) if len(known) == len(self.output) else None
@@ -209,7 +272,7 @@ class ShellReader:
     ) -> str | None:
         if not tokens and not redirects:
             return None
-        self.commands += 1
+        self.sink.spend(20)
         self.token = tokens[0] if tokens else redirects[0][0]
         to_file: list[tuple[str, bool]] = []
         from_file = False
@@ -247,7 +310,7 @@ class ShellReader:
     def _assign(self, match: re.Match[str]) -> None:
         name, plus, raw = match.groups()
         value = self.expander.value(raw)
-        self.variables[name] = self.variables.get(name, "") + value if plus else value
+        self.variables[name] = (self.variables.get(name, "") + value if plus else value)[:MAX_VALUE]
         if name in ("LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONSTARTUP", "PATH", "BASH_ENV"):
             self._fact("command", "export", (f"{name}={value}",))
 
@@ -369,9 +432,7 @@ class ShellReader:
             variables=self.variables,
             files=self.files,
         )
-        inner.commands = self.commands
         output = inner.run()
-        self.commands = inner.commands
         self.variables.update(inner.variables)
         self._set_cwd(inner.cwd)
         return output
@@ -484,7 +545,9 @@ class ShellReader:
         if where is None or where.startswith("/dev/"):
             return
         text = UNKNOWN if content is None else content
-        self.files[where] = (self.files.get(where, "") if append else "") + text
+        before = self.files.get(where, "") if append else ""
+        self.sink.spend((len(before) + len(text)) // 16)
+        self.files[where] = (before + text)[:MAX_BYTES]
         # a file that is written twice counts with every content that it had
         if not append and content is not None:
             data = content.encode("latin-1", "replace")
@@ -493,7 +556,13 @@ class ShellReader:
                 place = self.text.find(content, self.token.start)
                 offset = self.offset + place if place >= 0 else None
             self.sink.read(
-                data, language_of(where, data), written=where, span=self._span(), offset=offset, depth=self.depth + 1, cwd=self.cwd
+                data,
+                language_of(where, data),
+                written=where,
+                span=self._span(),
+                offset=offset,
+                depth=self.depth + 1,
+                cwd=self.cwd,
             )
 
     def _output_name(self, args: tuple[str, ...]) -> str:
@@ -594,7 +663,9 @@ class ShellReader:
     def _opaque(self, reason: str) -> None:
         self._fact("opaque", reason, ())
 
-    def _fact(self, kind, value: str, args: tuple[str, ...], *, access: Access = "", given: str = "", by: str = "") -> None:
+    def _fact(
+        self, kind, value: str, args: tuple[str, ...], *, access: Access = "", given: str = "", by: str = ""
+    ) -> None:
         self.sink.add(
             Fact(
                 kind,

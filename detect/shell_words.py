@@ -162,7 +162,7 @@ def skip_word(text: str, start: int) -> int:
 def lex(text: str) -> list[Token]:
     tokens: list[Token] = []
     pending: list[int] = []
-    """Indices of here-document operators whose bodies begin at the next newline; each is followed by its delimiter word."""
+    """Indices of here-document operators whose bodies begin at the next newline; the delimiter word follows each."""
     position = 0
     size = len(text)
     while position < size:
@@ -199,7 +199,7 @@ def lex(text: str) -> list[Token]:
 
 
 def _heredocs(text: str, position: int, pending: list[int], tokens: list[Token]) -> int:
-    """Attach the bodies of `pending` here-documents, the first of which starts at `position`; returns where they end."""
+    """Attach the bodies of `pending` here-documents, the first of which starts at `position`; returns the end."""
     for index in pending:
         token = tokens[index]
         follower = tokens[index + 1] if index + 1 < len(tokens) else token

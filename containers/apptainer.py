@@ -224,20 +224,33 @@ class Apptainer:
         if self._run_as is not None:
             identity = {"user": self._run_as.pw_uid, "group": self._run_as.pw_gid, "extra_groups": []}
         folder = str(self._config_dir)
-        return await asyncio.create_subprocess_exec(
-            self._binary,
-            *arguments,
-            stdin=stdin,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            cwd="/",
-            # nothing of the caller's environment: no token, no APPTAINER_BIND, no Slurm variable gets in
-            env={"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HOME": folder, "APPTAINER_CONFIGDIR": folder,
-                 "TMPDIR": folder, "LC_ALL": "C.UTF-8"},
-            start_new_session=True,
-            limit=_STREAM_LIMIT,
-            **identity,
-        )  # fmt: skip
+        environment = {
+            "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
+            "HOME": folder,
+            "APPTAINER_CONFIGDIR": folder,
+            "TMPDIR": folder,
+            "LC_ALL": "C.UTF-8",
+        }
+        try:
+            return await asyncio.create_subprocess_exec(
+                self._binary,
+                *arguments,
+                stdin=stdin,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                cwd="/",
+                # nothing of the caller's environment: no token, no APPTAINER_BIND, no Slurm variable gets in
+                env=environment,
+                start_new_session=True,
+                limit=_STREAM_LIMIT,
+                **identity,
+            )
+        except OSError as error:
+            raise ApptainerMissing(
+                f"{self._binary} cannot be started{f' as {self._run_as.pw_name}' if self._run_as else ''}: {error}",
+                where=self._binary,
+                remedy="let that user read and execute it",
+            ) from error
 
 
 def _private_folder(uid: int) -> Path:

@@ -101,7 +101,7 @@ class Watchdog:
                     fields = file.read().rpartition(b")")[2].split()
             except OSError:
                 continue
-            ticks += int(fields[11]) + int(fields[12])
+            ticks += sum(map(int, fields[11:15]))  # its own, and of children that it has waited for
             threads += int(fields[17])
             sizes[name] = int(fields[21]) * _PAGE
         self.peak_threads = max(self.peak_threads, threads)

@@ -149,6 +149,23 @@ def image_build() -> None:
     print(ensure_image(progress=say))
 
 
+@tasks_app.command("list")
+def tasks_list() -> None:
+    """List the suites that ship."""
+    from tasks.build import list_suites
+
+    for name, title in list_suites().items():
+        print(f"{name:14} {title}")
+
+
+@tasks_app.command("build")
+def tasks_build(suite: Annotated[str, typer.Argument(help="Name of a suite, or folder of one.")]) -> None:
+    """Build a suite by running its reference programs, if it is not there yet."""
+    from tasks.build import ensure_suite
+
+    print(ensure_suite(suite, progress=say))
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Entry point of `ectype`; returns the exit status."""
     try:

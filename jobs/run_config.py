@@ -31,17 +31,17 @@ class AntiCheatConfig(Part):
 class SandboxConfig(Part):
     """The sandbox workers."""
 
-    workers: int = Field(1, ge=1)
+    workers: int = Field(default=1, ge=1)
     """Worker jobs (Slurm array tasks)."""
-    slots: int = Field(8, ge=1)
+    slots: int = Field(default=8, ge=1)
     """Episodes that one worker serves at once; each holds one container."""
-    graders: int = Field(2, ge=1)
+    graders: int = Field(default=2, ge=1)
     """Containers per worker that build and test submissions."""
-    oracles: int = Field(2, ge=1)
+    oracles: int = Field(default=2, ge=1)
     """Containers per worker that run the reference program."""
-    idle_timeout_s: float = Field(600.0, gt=0)
+    idle_timeout_s: float = Field(default=600.0, gt=0)
     """A session without a request for so long is given up."""
-    max_cells: int = Field(200, ge=1)
+    max_cells: int = Field(default=200, ge=1)
     """Episodes or gradings after which a container is replaced by a fresh one."""
 
 

@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field, model_validator
 
@@ -30,15 +30,15 @@ class JobResources(Part):
     account: str | None = None
     qos: str | None = None
     constraint: str | None = None
-    cpus: int = Field(1, ge=1)
-    gpus: int = Field(0, ge=0)
+    cpus: int = Field(default=1, ge=1)
+    gpus: int = Field(default=0, ge=0)
     """GPUs per node."""
-    memory_mib: int = Field(1024, ge=64)
-    time_min: int = Field(1440, ge=15)
+    memory_mib: int = Field(default=1024, ge=64)
+    time_min: int = Field(default=1440, ge=15)
     """Time limit. The job is told `signal_delay_s` before it, stops cleanly and requeues itself."""
-    setup: Annotated[list[str], Field(default_factory=list)]
+    setup: list[str] = Field(default_factory=list)
     """Shell lines before the job's command, such as `module load apptainer`."""
-    options: Annotated[dict[str, Value], Field(default_factory=dict)]
+    options: dict[str, Value] = Field(default_factory=dict)
     """Any other option of sbatch, such as `nice: 100`."""
 
 
@@ -63,9 +63,9 @@ class Site(Part):
     detect: Detect | None = None
     cache: str | None = None
     """Folder for images and task suites (ECTYPE_CACHE of the jobs); default: the user's own cache."""
-    signal_delay_s: int = Field(120, ge=10)
+    signal_delay_s: int = Field(default=120, ge=10)
     """How long before a time limit Slurm signals a job."""
-    max_timeouts: int = Field(100, ge=0)
+    max_timeouts: int = Field(default=100, ge=0)
     """How often a job that reached its time limit goes on in a new allocation."""
     jobs: Jobs = Jobs()
 

@@ -88,7 +88,6 @@ async def _train(
     repertoire: Repertoire | None,
 ) -> bool:
     checkpoints = run_dir / "checkpoints"
-    metrics = MetricsLog(run_dir / "metrics" / "trainer.jsonl")
     state = TrainerState(step=0, episodes=0, discarded=0, seed=config.seed)
     newest = checkpoint.latest(checkpoints)
     if newest is not None:
@@ -96,7 +95,7 @@ async def _train(
         log.info("resumed at step %d from %s", state.step, newest.name)
     else:
         await _prepare(config, learner, tasks, sessions, run_dir, repertoire)
-    metrics.truncate_after(state.step)
+    metrics = MetricsLog(run_dir / "metrics" / "trainer.jsonl", resumed_step=state.step)
 
     def save() -> None:
         learner.save(checkpoints, msgspec.msgpack.encode(state), step=state.step, keep=config.trainer.keep_checkpoints)
@@ -175,8 +174,7 @@ async def _prepare(
         episodes = [
             as_episode(number, script, by_name[script.task], recorded, codec) for number, script in enumerate(scripts)
         ]
-        progress = MetricsLog(run_dir / "metrics" / "warm_start.jsonl")
-        progress.truncate_after(-1)
+        progress = MetricsLog(run_dir / "metrics" / "warm_start.jsonl", resumed_step=-1)
         await asyncio.to_thread(
             learner.imitate, episodes, warm, lambda step, **numbers: progress.write(step, **numbers)
         )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import multiprocessing.context
+import multiprocessing.synchronize
 import os
 import signal
 import subprocess
@@ -88,7 +90,7 @@ def _hold(path: Path, ready: multiprocessing.synchronize.Event) -> None:
 
 
 @pytest.fixture
-def holder(tmp_path: Path) -> Iterator[multiprocessing.Process]:
+def holder(tmp_path: Path) -> Iterator[multiprocessing.context.SpawnProcess]:
     context = multiprocessing.get_context("spawn")
     ready = context.Event()
     process = context.Process(target=_hold, args=(tmp_path / "trainer.lock", ready))
@@ -99,7 +101,7 @@ def holder(tmp_path: Path) -> Iterator[multiprocessing.Process]:
     process.join()
 
 
-def test_a_run_in_use_names_the_user_of_it(tmp_path: Path, holder: multiprocessing.Process) -> None:
+def test_a_run_in_use_names_the_user_of_it(tmp_path: Path, holder: multiprocessing.context.SpawnProcess) -> None:
     lock = FileLock(tmp_path / "trainer.lock", "run folder")
     with pytest.raises(EctypeError, match=f"the run folder is in use by process {holder.pid} on ") as caught:
         lock.acquire()

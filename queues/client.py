@@ -2,7 +2,8 @@
 
 In go requests, any number at a time; out comes for each exactly one reply, or an error with a remedy. A request is sent
 again, under the same `request_id`, when its reply does not come and whenever another controller appears; it is never
-given a new id here, so that nothing is executed twice.
+given a new id here, so that nothing is executed twice. The client remembers the lease of every session it has opened
+and sends it along, so that no request ever reaches another session of the same episode.
 """
 
 from __future__ import annotations
@@ -14,12 +15,25 @@ from pathlib import Path
 import msgspec
 import zmq.asyncio
 
-from queues.endpoint import MAX_MESSAGE_BYTES, QueueError
+from queues.endpoint import LEASE_BYTES, MAX_MESSAGE_BYTES, QueueError
 from queues.follow import follow, let_others_run, until_first
 from queues.keys import Role
-from queues.messages import Busy, DriverMessage, DriverReply, OpenSession, decode, encode
+from queues.messages import (
+    Busy,
+    Closed,
+    DriverMessage,
+    DriverReply,
+    GetStatus,
+    OpenSession,
+    ResultReply,
+    SessionLost,
+    SessionOpened,
+    decode,
+    encode,
+)
 
 RESEND_FIRST_S, RESEND_MAX_S = 5.0, 30.0
+_NO_LEASE = bytes(LEASE_BYTES)
 
 
 class QueueTimeout(QueueError):
@@ -27,7 +41,8 @@ class QueueTimeout(QueueError):
 
 
 class _Call:
-    def __init__(self, payload: bytes) -> None:
+    def __init__(self, lease: bytes, payload: bytes) -> None:
+        self.lease = lease
         self.payload = payload
         self.reply: asyncio.Future[DriverReply] = asyncio.get_running_loop().create_future()
 
@@ -40,6 +55,7 @@ class QueueClient:
         self._keys_dir = keys_dir
         self._role: Role = role
         self._calls: dict[str, _Call] = {}
+        self._leases: dict[str, bytes] = {}
         self._unsent: asyncio.Queue[str] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
 
@@ -64,7 +80,8 @@ class QueueClient:
             raise QueueError("a request after the client was closed", where=str(self._endpoint_file))
         deadline = time.monotonic() + timeout_s
         resend_s = RESEND_FIRST_S
-        call = self._calls[request.request_id] = _Call(payload)
+        lease = _NO_LEASE if isinstance(request, GetStatus) else self._leases.get(request.episode, _NO_LEASE)
+        call = self._calls[request.request_id] = _Call(lease, payload)
         self._unsent.put_nowait(request.request_id)
         try:
             while True:
@@ -129,12 +146,15 @@ class QueueClient:
         while True:
             call = self._calls.get(await self._unsent.get())
             if call is not None and not call.reply.done():
-                await socket.send(call.payload)  # waits while there is no connection, and at the high-water mark
+                await socket.send_multipart(
+                    [call.lease, call.payload]
+                )  # waits while there is no connection, and at the high-water mark
 
     async def _receive(self, socket: zmq.asyncio.Socket) -> None:
         while True:
+            lease, payload = await socket.recv_multipart()
             try:
-                reply = decode(await socket.recv())
+                reply = decode(payload)
             except msgspec.DecodeError as error:
                 raise QueueError(
                     f"the controller sent what is no message of this version: {error}",
@@ -145,5 +165,13 @@ class QueueClient:
                 continue
             call = self._calls.get(reply.request_id)
             if call is not None and not call.reply.done():
+                self._note(lease, reply)
                 call.reply.set_result(reply)  # else: the second reply to a request that was sent twice
             await let_others_run()
+
+    def _note(self, lease: bytes, reply: DriverReply) -> None:
+        match reply:
+            case SessionOpened():
+                self._leases[reply.episode] = lease
+            case ResultReply() | Closed() | SessionLost():
+                self._leases.pop(reply.episode, None)

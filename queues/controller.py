@@ -4,7 +4,7 @@ In come requests of drivers and messages of workers; out go the same payloads, f
 answers. It must never act on what a message says about its sender: who is at the other end is what the key exchange
 proved. It never waits for a peer: a send that would block or has no receiver is handled at once.
 
-Wire format: drivers [message]; workers [lease number, 8 bytes big-endian][message].
+Wire format, both sides and both ways: [lease number, 8 bytes big-endian][message].
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ import zmq.asyncio
 from zmq.auth.asyncio import AsyncioAuthenticator
 
 from audit.events import AuditLog
-from queues.endpoint import Endpoint, QueueError, read_endpoint, send_now, set_limits, write_endpoint
+from queues.endpoint import LEASE_BYTES, Endpoint, QueueError, read_endpoint, send_now, set_limits, write_endpoint
 from queues.follow import let_others_run, until_first
 from queues.keys import DRIVER_ROLES, WORKER_ROLES, Role, load_pair, load_public
-from queues.leases import Leases, ToDriver
+from queues.leases import NO_LEASE, Leases, ToDriver
 from queues.messages import (
     AnyMessage,
     CloseSession,
@@ -45,7 +45,7 @@ from queues.messages import (
     encode,
 )
 
-LEASE_BYTES = 8
+_LEASES_PER_EPOCH = 1 << 32
 _ANY_HOST = ("*", "0.0.0.0")
 _MAX_REFUSED_KEYS_ON_RECORD = 100
 
@@ -74,12 +74,16 @@ class Controller:
         self._endpoint_file = endpoint_file
         self._audit = audit
         self._tick_s = min(heartbeat_s, lost_after_s) / 2
+        previous = read_endpoint(endpoint_file)
+        # The clock alone would do, if all hosts agreed about it.
+        self._epoch = max(int(time.time()), previous.epoch + 1 if previous is not None else 0)
         self._leases = Leases(
             now=time.monotonic(),
             record=audit.write,
             queue_bound=queue_bound,
             lost_after_s=lost_after_s,
             idle_timeout_s=idle_timeout_s,
+            first_lease=self._epoch * _LEASES_PER_EPOCH + 1,
         )
         self._stop = asyncio.Event()
         self._roles: dict[str, Role] = {}
@@ -117,6 +121,7 @@ class Controller:
                 host=socket.gethostname(),
                 started=time.time(),
                 id=uuid.uuid4().hex,
+                epoch=self._epoch,
             )
             write_endpoint(self._endpoint_file, self.endpoint)
             self._audit.write("controller_started", drivers=drivers, workers=workers, host=self.endpoint.host)
@@ -167,25 +172,27 @@ class Controller:
         while True:
             frames = await self._drivers.recv_multipart(copy=False)
             connection, body = frames[0].bytes, frames[-1].bytes
-            message = _decode(body) if len(frames) == 2 else None
-            self._from_driver(connection, self._roles[str(frames[-1].get("User-Id"))], message, body)
+            if len(frames) == 3 and len(frames[1]) == LEASE_BYTES:
+                role, lease = self._roles[str(frames[2].get("User-Id"))], int.from_bytes(frames[1].bytes)
+                self._from_driver(connection, role, lease, _decode(body), body)
+            else:
+                self._leases.counters["malformed"] += 1
             self._flush()
             await let_others_run()
 
-    def _from_driver(self, connection: bytes, role: Role, message: AnyMessage | None, body: bytes) -> None:
+    def _from_driver(self, connection: bytes, role: Role, lease: int, message: AnyMessage | None, body: bytes) -> None:
         now = time.monotonic()
         match message:
             case GetStatus():
-                status = encode(self._leases.status(message))
-                self._leases.outbox.append(ToDriver(connection, status, message.request_id))
+                self._leases.outbox.append(ToDriver(connection, NO_LEASE, encode(self._leases.status(message))))
             case OpenSession() | Submit() | Test() | Result() | CloseSession() if role == "trainer":
-                self._leases.from_driver(connection, message, body, now)
+                self._leases.from_driver(connection, lease, message, body, now)
             case OpenSession() | Submit() | Test() | Result() | CloseSession():
                 self._leases.counters["forbidden"] += 1
                 self._audit.write("forbidden", message.episode, role=role, request=type(message).__name__)
                 reason = f"the role {role} may only ask for the status"
                 refused = Refused(request_id=message.request_id, episode=message.episode, reason=reason)
-                self._leases.outbox.append(ToDriver(connection, encode(refused), message.request_id))
+                self._leases.outbox.append(ToDriver(connection, NO_LEASE, encode(refused)))
             case _:
                 self._leases.counters["malformed"] += 1
 
@@ -220,11 +227,9 @@ class Controller:
             batch = outbox.copy()
             outbox.clear()
             for message in batch:
-                if isinstance(message, ToDriver):
-                    error = send_now(self._drivers, [message.connection, message.payload])
-                else:
-                    lease = message.lease.to_bytes(LEASE_BYTES)
-                    error = send_now(self._workers, [message.connection, lease, message.payload])
+                router = self._drivers if isinstance(message, ToDriver) else self._workers
+                frames = [message.connection, message.lease.to_bytes(LEASE_BYTES), message.payload]
+                error = send_now(router, frames)
                 if error is not None:
                     gone = error.errno == zmq.EHOSTUNREACH
                     self._leases.undeliverable(message, gone=gone, now=time.monotonic())

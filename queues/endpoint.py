@@ -22,6 +22,8 @@ from queues.keys import Role, load_pair, load_public
 
 MAX_MESSAGE_BYTES = 16 << 20
 """A peer that sends more is disconnected. The largest ordinary message is an action of 4 MB."""
+LEASE_BYTES = 8
+"""A lease number on the wire, big-endian, in a frame of its own before every message."""
 HIGH_WATER_MARK = 1000
 """Messages in each direction and connection that ZeroMQ holds; beyond it a send says so instead of queueing."""
 ENDPOINT_POLL_S = 0.5
@@ -34,7 +36,7 @@ class QueueError(EctypeError):
 
 
 class Endpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Addresses of the two sockets. `id` is new with every start of a controller."""
+    """Addresses of the two sockets. `id` is new with every start of a controller, `epoch` larger than any before."""
 
     drivers: str
     workers: str
@@ -42,6 +44,7 @@ class Endpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     host: str
     started: float
     id: str
+    epoch: int
 
 
 def write_endpoint(path: Path, endpoint: Endpoint) -> None:

@@ -4,8 +4,9 @@ In go decoded messages, with the connection they came from and the time; out com
 must never lease one episode twice at the same time, never let a reply of a lost lease reach a driver, and never forget
 a request without an answer or a count.
 
-Every lease has a number that only grows, also across controllers. It travels with each message to and from a worker
-and decides every conflict: the higher number holds the episode, a reply under any other number is late.
+Every lease has a number that only grows, also across controllers. It travels beside each message and decides every
+conflict: the higher number holds the episode, a reply under any other number is late, and a driver's request reaches
+the session that its number names or none.
 
 What a driver may rely on: the same `request_id` sent again is harmless. It is passed to the worker that holds the
 episode, which answers a request it knows from its cache. So whatever cannot be delivered here is counted and left to
@@ -14,9 +15,8 @@ the sender's next attempt; only what the driver has to decide on comes back as `
 
 from __future__ import annotations
 
-import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -71,8 +71,8 @@ class Record(Protocol):
 
 class ToDriver(NamedTuple):
     connection: bytes
+    lease: int
     payload: bytes
-    request_id: str
 
 
 class ToWorker(NamedTuple):
@@ -125,7 +125,7 @@ class _Waiting:
 
 
 class Leases:
-    """`now` is a monotonic clock in seconds everywhere; `lease_clock` numbers new leases (wall clock, ns)."""
+    """`now` is a monotonic clock in seconds everywhere. `first_lease` is beyond all leases of earlier controllers."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class Leases:
         queue_bound: int,
         lost_after_s: float,
         idle_timeout_s: float,
-        lease_clock: Callable[[], int] = time.time_ns,
+        first_lease: int,
     ) -> None:
         self.outbox: list[ToDriver | ToWorker] = []
         self.counters: Counter[str] = Counter()
@@ -143,37 +143,40 @@ class Leases:
         self._queue_bound = queue_bound
         self._lost_after_s = lost_after_s
         self._idle_timeout_s = idle_timeout_s
-        self._lease_clock = lease_clock
-        self._last_lease = NO_LEASE
+        self._next_lease = first_lease
         # Workers of an earlier controller are still announcing themselves; unknown episodes may yet become known.
         self._recovery_until = now + lost_after_s
         self._workers: dict[str, _Worker] = {}
         self._by_connection: dict[bytes, _Worker] = {}
         self._leases: dict[str, _Lease] = {}
         self._waiting: OrderedDict[str, _Waiting] = OrderedDict()
-        self._parked: dict[str, tuple[bytes, EpisodeRequest, bytes]] = {}
+        self._parked: dict[str, tuple[bytes, int, EpisodeRequest, bytes]] = {}
         self._revoked: OrderedDict[str, tuple[int, str]] = OrderedDict()
         """episode -> (highest lease that does not count any more, why)"""
         self._commands_of_lost_workers = 0
 
     # --- from drivers ---------------------------------------------------------------------------------------------
 
-    def from_driver(self, driver: bytes, request: EpisodeRequest, payload: bytes, now: float) -> None:
+    def from_driver(self, driver: bytes, number: int, request: EpisodeRequest, payload: bytes, now: float) -> None:
+        """`number`: the lease that the driver got with its session; NO_LEASE if it does not know any more."""
         if isinstance(request, OpenSession):
             self._open(driver, request, payload, now)
             return
         lease = self._leases.get(request.episode)
-        if lease is not None:
+        revoked, reason = self._revoked.get(request.episode, (NO_LEASE - 1, ""))
+        if lease is not None and number in (NO_LEASE, lease.id):
             self._pass_on(lease, driver, request, payload, now)
-        elif isinstance(request, CloseSession):
-            self._waiting.pop(request.episode, None)
-            self._answer(driver, Closed(request_id=request.request_id, episode=request.episode))
-        elif request.episode in self._revoked:
-            self._session_lost(driver, request.request_id, request.episode, self._revoked[request.episode][1])
+        elif lease is not None and number < lease.id:
+            self._gone(driver, request, "the episode was opened again")
+        elif number <= revoked:
+            self._gone(driver, request, reason)
+        elif isinstance(request, CloseSession) and request.episode in self._waiting:
+            del self._waiting[request.episode]
+            self._gone(driver, request, "")
         elif now >= self._recovery_until:
-            self._session_lost(driver, request.request_id, request.episode, "no worker has a session of this episode")
+            self._gone(driver, request, "no worker has this session")
         elif request.request_id in self._parked or len(self._parked) < self._queue_bound:
-            self._parked[request.request_id] = (driver, request, payload)
+            self._parked[request.request_id] = (driver, number, request, payload)
         else:
             self._busy(driver, request, "the controller has just started and is waiting for its workers")
 
@@ -234,19 +237,19 @@ class Leases:
         worker.connection, worker.heard, worker.reachable, worker.full_until = connection, now, True, 0.0
         worker.slots, worker.suites = message.slots, frozenset(message.suites)
         self._reconcile(worker, message.leases, frozenset(message.sessions), now)
-        for request_id, (driver, request, payload) in list(self._parked.items()):
+        for request_id, (driver, number, request, payload) in list(self._parked.items()):
             if request.episode in self._leases:
                 del self._parked[request_id]
-                self.from_driver(driver, request, payload, now)
+                self.from_driver(driver, number, request, payload, now)
         self._dispatch(now)
 
     def _reconcile(self, worker: _Worker, notes: Iterable[LeaseNote], sessions: frozenset[str], now: float) -> None:
         """Make our table and the worker's agree; where they contradict each other the higher lease number holds."""
         announced = {note.episode: note for note in notes}
         for note in announced.values():
-            self._last_lease = max(self._last_lease, note.lease)
+            self._next_lease = max(self._next_lease, note.lease + 1)
             lease = self._leases.get(note.episode)
-            if lease is not None and lease.id == note.lease:
+            if lease is not None and lease.id == note.lease and lease.worker == worker.name:
                 if not note.live:
                     self._end(lease)  # its last reply was lost on the way; the driver will ask for it again
                 continue
@@ -257,15 +260,26 @@ class Leases:
                 continue
             if lease is not None:
                 self._revoke(lease, "another worker holds a newer lease", close=True)
-            state = "ended" if not note.live else "open" if note.episode in sessions else "opening"
-            self._leases[note.episode] = _Lease(
-                note.lease, note.episode, worker.name, note.open_id, None, state, used=now
-            )
-            if note.live:
-                worker.live.add(note.episode)
-            self.counters["recovered_leases"] += 1
+            self._recover(worker, note, opened=note.episode in sessions, now=now)
         for episode in sorted(worker.live - announced.keys()):
             self._lose(self._leases[episode], "the worker does not have the session any more", now)
+
+    def _recover(self, worker: _Worker, note: LeaseNote, *, opened: bool, now: float) -> None:
+        state = "ended" if not note.live else "open" if opened else "opening"
+        lease = _Lease(note.lease, note.episode, worker.name, note.open_id, None, state, used=now)
+        self._leases[note.episode] = lease
+        if note.live:
+            worker.live.add(note.episode)
+        self.counters["recovered_leases"] += 1
+        waiting = self._waiting.get(note.episode)
+        if waiting is None:
+            return
+        if waiting.request.request_id == note.open_id:  # the driver repeats what was under way: this is its session
+            del self._waiting[note.episode]
+            lease.open_request = (waiting.request, waiting.payload)
+            self._pass_on(lease, waiting.driver, waiting.request, waiting.payload, now)
+        else:
+            self._revoke(lease, "the episode was opened again", close=True)
 
     def heartbeat(self, connection: bytes, message: Heartbeat, now: float) -> None:
         worker = self._by_connection.get(connection)
@@ -306,7 +320,7 @@ class Leases:
         if driver is None:
             self.counters["duplicate_replies"] += 1  # the request was repeated, and its first answer has gone out
         else:
-            self.outbox.append(ToDriver(driver, payload, reply.request_id))
+            self.outbox.append(ToDriver(driver, lease_id, payload))
         self._dispatch(now)
 
     def _late(self, worker: _Worker, lease_id: int, reply: Reply) -> None:
@@ -357,8 +371,8 @@ class Leases:
                 self.counters["abandoned_opens"] += 1
         if now >= self._recovery_until and self._parked:
             parked, self._parked = self._parked, {}
-            for driver, request, payload in parked.values():
-                self.from_driver(driver, request, payload, now)
+            for driver, number, request, payload in parked.values():
+                self.from_driver(driver, number, request, payload, now)
         self._dispatch(now)
 
     def status(self, request: GetStatus) -> StatusReply:
@@ -387,11 +401,10 @@ class Leases:
                 continue
             worker = max(suited, key=lambda worker: worker.free)
             del self._waiting[episode]
-            self._last_lease = max(self._last_lease + 1, self._lease_clock())
             request_id = waiting.request.request_id
-            lease = _Lease(
-                self._last_lease, episode, worker.name, request_id, (waiting.request, waiting.payload), "opening", now
-            )
+            opening = (waiting.request, waiting.payload)
+            lease = _Lease(self._next_lease, episode, worker.name, request_id, opening, "opening", used=now)
+            self._next_lease += 1
             lease.pending[request_id] = waiting.driver
             self._leases[episode] = lease
             worker.live.add(episode)
@@ -457,11 +470,17 @@ class Leases:
         self.outbox.append(ToWorker(connection, NO_LEASE, encode(message)))
 
     def _answer(self, driver: bytes, reply: DriverReply) -> None:
-        self.outbox.append(ToDriver(driver, encode(reply), reply.request_id))
+        self.outbox.append(ToDriver(driver, NO_LEASE, encode(reply)))
 
     def _busy(self, driver: bytes, request: Request, reason: str) -> None:
         self.counters["busy"] += 1
         self._answer(driver, Busy(request_id=request.request_id, episode=request.episode, reason=reason))
+
+    def _gone(self, driver: bytes, request: EpisodeRequest, reason: str) -> None:
+        if isinstance(request, CloseSession):
+            self._answer(driver, Closed(request_id=request.request_id, episode=request.episode))
+        else:
+            self._session_lost(driver, request.request_id, request.episode, reason)
 
     def _session_lost(self, driver: bytes, request_id: str, episode: str, reason: str) -> None:
         self.counters["lost_sessions"] += 1

@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 import zmq.asyncio
 
-from queues.endpoint import MAX_MESSAGE_BYTES, QueueError, send_now
+from queues.endpoint import LEASE_BYTES, MAX_MESSAGE_BYTES, QueueError, send_now
 from queues.follow import follow, let_others_run, until_first
 from queues.held import HeldLeases, WorkerRequest
 from queues.messages import (
@@ -39,7 +39,7 @@ from queues.messages import (
 )
 
 INBOX = 1000
-_NO_LEASE = bytes(8)
+_NO_LEASE = bytes(LEASE_BYTES)
 
 
 class WorkerLink:
@@ -108,7 +108,7 @@ class WorkerLink:
                 f"a {type(reply).__name__} of {len(payload)} bytes is larger than the queues carry",
                 remedy=f"keep replies under {MAX_MESSAGE_BYTES} bytes",
             )
-        if not self._send_now(self._leases.lease_of(reply).to_bytes(8), payload):
+        if not self._send_now(self._leases.lease_of(reply).to_bytes(LEASE_BYTES), payload):
             self.unsent += 1
 
     async def close(self, reason: str = "") -> None:

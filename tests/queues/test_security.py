@@ -153,7 +153,7 @@ async def test_no_plain_connection_is_answered(run: Run):
         plain.linger = 0
         for address in (endpoint.drivers, endpoint.workers):
             plain.connect(address)
-            await plain.send(encode(GetStatus(request_id="plain")))
+            await plain.send_multipart([bytes(8), encode(GetStatus(request_id="plain"))])
         assert not await plain.poll(500)
         context.destroy(linger=0)
         assert (await status(client)).counters.get("malformed", 0) == 0
@@ -170,14 +170,16 @@ async def test_garbage_does_not_stop_the_controller(run: Run):
         rubbish = [b"", b"\xc1", b"\x81\xa4type\xa4open", real[:-3], real + b"x", b"\x91" * 5000, os.urandom(100_000)]
         rubbish += [encode(Heartbeat(worker="w", busy=0, idle=0)), b"\x81\xa4type\xa2\xff\xfe"]
         for body in rubbish:
-            await driver.send(body)
-        await driver.send_multipart([b"", real, b"extra"])
+            await driver.send_multipart([bytes(8), body])
+        await driver.send(real)
+        await driver.send_multipart([b"", real])
+        await driver.send_multipart([bytes(8), real, b"extra"])
         await driver.send_multipart([b"x"] * 500)
         for body in (b"", b"\xc1", real, os.urandom(1000)):
             await worker.send_multipart([bytes(8), body])
             await worker.send(body)
         await worker.send_multipart([b"short", real])
-        expected = len(rubbish) + 2 + 4 * 2 + 1
+        expected = len(rubbish) + 4 + 4 * 2 + 1
         assert (await until(client, lambda s: s.counters["malformed"] >= expected)).counters["malformed"] == expected
         # Not even ZeroMQ: raw bytes at both ports.
         for address in (endpoint.drivers, endpoint.workers):
@@ -185,7 +187,7 @@ async def test_garbage_does_not_stop_the_controller(run: Run):
             with socket.create_connection((host, int(port))) as raw:
                 raw.sendall(os.urandom(4096))
         # A message beyond the bound ends the connection of its sender, nothing else.
-        await driver.send(bytes(17 << 20))
+        await driver.send_multipart([bytes(8), bytes(17 << 20)])
         assert isinstance(await client.call(opening("e1"), timeout_s=60), SessionOpened)
         context.destroy(linger=0)
         await asyncio.sleep(0)

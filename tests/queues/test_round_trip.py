@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import socket
 
 import pytest
 
@@ -183,6 +184,9 @@ async def test_the_endpoint_file_and_hosts(run: Run):
         assert text["drivers"].startswith("tcp://127.0.0.1:") and text["drivers"] != text["workers"]
         run.endpoint.unlink()  # by accident: it comes back
         await eventually(run.endpoint.exists)
+    for host, announced in (("lo", "127.0.0.1"), ("localhost", "127.0.0.1"), ("*", socket.gethostname())):
+        async with run.controller(bind_host=host) as controller:
+            assert controller.endpoint is not None and controller.endpoint.drivers.startswith(f"tcp://{announced}:")
     elsewhere = run.controller(bind_host="192.0.2.1")
     with pytest.raises(QueueError, match=r"cannot listen on '192\.0\.2\.1'.*\n.*\n.*interface"):
         await elsewhere.__aenter__()

@@ -1,0 +1,153 @@
+"""What `ectype rules` does: test the rules against their own examples, and judge any file as one action.
+
+The command line hands in paths and options; text goes to `say`, the exit status comes back. Files are only read.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from audit.errors import EctypeError
+from detect.engine import Engine, Judged
+from detect.facts import EXTENSIONS
+from detect.guard import Guard
+from detect.rule_set import RULES_DIR, Example, Rule, example, load_rules
+from queues.context import EpisodeContext
+from queues.messages import Action, Verdict
+
+Say = Callable[[str], None]
+ALLOWED, BLOCKED, FAILED, REVIEW = 0, 1, 2, 3
+"""Exit status of a scan. Errors (an unreadable file) end with 2 like every other command."""
+
+LANGUAGES = {"shell": "", "bash": "", "python": "main.py", "c": "main.c", "cpp": "main.cpp", "make": "Makefile"}
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """One example that a rule judges wrongly."""
+
+    rule: str
+    expected: str
+    example: Example
+    rules: tuple[str, ...]
+
+    def __str__(self) -> str:
+        body = self.example.run if self.example.run is not None else f"{self.example.write}: {self.example.body}"
+        hit = ", ".join(self.rules) or "no rule"
+        return f"{self.rule}: {self.expected}, but {hit} hit:\n    " + (body or "").replace("\n", "\n    ")
+
+
+def failures(engine: Engine) -> Iterator[Failure]:
+    """Judge every example of every rule: `match` must hit its rule, `no_match` must hit no rule that blocks."""
+    for rule in engine.rules.rules:
+        for given in rule.match:
+            judged = _judge(engine, example(given))
+            if rule.id not in judged:
+                yield Failure(rule.id, "must match", example(given), tuple(judged))
+        for given in rule.no_match:
+            judged = _judge(engine, example(given))
+            wrong = tuple(name for name, hit in judged.items() if name == rule.id or hit.severity == "block")
+            if wrong:
+                yield Failure(rule.id, "must not match", example(given), wrong)
+        for given in rule.todo_match:
+            judged = _judge(engine, example(given))
+            if rule.id in judged:
+                yield Failure(rule.id, "is marked as a known gap (move it to `match:`)", example(given), tuple(judged))
+
+
+def _judge(engine: Engine, given: Example) -> dict[str, Rule]:
+    context = EpisodeContext(episode="example", suite="example", task=given.task)
+    return {hit.rule.id: hit.rule for hit in engine.judge(given.action, context).hits}
+
+
+def test_rules(folder: Path | None = None, *, say: Say = print) -> bool:
+    """Print what fails and a summary; True when everything passes."""
+    engine = Engine(load_rules(folder or RULES_DIR))
+    wrong = list(failures(engine))
+    for failure in wrong:
+        say(str(failure))
+    rules = engine.rules.rules
+    examples = sum(len(rule.match) + len(rule.no_match) + len(rule.todo_match) for rule in rules)
+    gaps = sum(len(rule.todo_match) for rule in rules)
+    say(
+        f"{len(rules)} rules, {examples} examples ({gaps} known gaps), {len(wrong)} wrong; "
+        f"version {engine.rules.version}, hash {engine.rules.hash[:12]}"
+    )
+    return not wrong
+
+
+test_rules.__test__ = False  # type: ignore[attr-defined]  # pytest: not a test
+
+
+def list_rules(folder: Path | None = None, *, say: Say = print) -> None:
+    for rule in load_rules(folder or RULES_DIR).rules:
+        say(f"{rule.id:24} {rule.family:15} {rule.severity:7} {rule.message}")
+
+
+def scan(
+    file: str,
+    *,
+    language: str | None = None,
+    as_json: bool = False,
+    task: str = "",
+    rules_dir: Path | None = None,
+    say: Say = print,
+) -> int:
+    """Judge a file, or standard input when `file` is `-`, as one action. Returns the exit status.
+
+    Shell is judged as a script that is run now, everything else as a file that is written to the workspace.
+    """
+    action = _action(file, language)
+    engine = Engine(load_rules(rules_dir or RULES_DIR))
+    guard = Guard(engine, "observe")
+    context = EpisodeContext(episode="scan", suite="scan", task=task)
+    verdict = guard.judge(action, context)
+    if as_json:
+        say(json.dumps(_plain(verdict)))
+    else:
+        _explain(action, engine.judge(action, context), verdict, file, say)
+    return {"allow": ALLOWED, "block": BLOCKED, "review": REVIEW}[verdict.decision]
+
+
+def _action(file: str, language: str | None) -> Action:
+    if language is not None and language not in LANGUAGES:
+        raise EctypeError(f"unknown language {language!r}", remedy=f"use one of {', '.join(LANGUAGES)}")
+    try:
+        body = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    except OSError as error:
+        raise EctypeError(f"cannot read the file: {error.strerror}", where=file, remedy="give a file or `-`") from error
+    name = Path(file).name
+    shell = language in ("shell", "bash")
+    if language is None:
+        shell = EXTENSIONS.get(Path(file).suffix) == "shell" or file == "-" or body.startswith((b"#!/bin/sh", b"#!/bin/bash"))
+    if shell:
+        return Action(kind="run", body=body)
+    return Action(kind="write", path=LANGUAGES[language] if language else name, body=body)
+
+
+def _plain(verdict: Verdict) -> dict[str, object]:
+    return {
+        "decision": verdict.decision,
+        "rules": list(verdict.rules),
+        "families": list(verdict.families),
+        "spans": [list(span) for span in verdict.spans],
+        "message": verdict.message,
+        "rule_set_version": verdict.rule_set_version,
+        "rule_set_hash": verdict.rule_set_hash,
+    }
+
+
+def _explain(action: Action, judged: Judged, verdict: Verdict, file: str, say: Say) -> None:
+    say(f"{file}: {verdict.decision} (rule set {verdict.rule_set_version}, {verdict.rule_set_hash[:12]})")
+    for hit in judged.hits:
+        say(f"  {hit.rule.id} [{hit.rule.family}, {hit.rule.severity}]: {hit.rule.message}")
+        for evidence in hit.evidence[:4]:
+            start, end = evidence.span
+            line = action.body.count(b"\n", 0, start) + 1
+            excerpt = action.body[start:end][:80].decode("utf-8", "replace").replace("\n", " ")
+            found = "" if evidence.fact is None else f" -> {evidence.fact.kind} {evidence.fact.value}"
+            say(f"    line {line}, bytes {start}-{end}: {excerpt}{found}".replace("\x01", "?"))

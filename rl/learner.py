@@ -17,7 +17,8 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from rl import parallel
+from audit.errors import EctypeError
+from rl import checkpoint, parallel
 from rl.advantages import adaptive_lambda, explained_variance, gae, whiten
 from rl.config import LearnConfig, PolicyConfig, WarmStart
 from rl.engine import MegatronEngine
@@ -147,12 +148,43 @@ class Learner:
             stats = self.actor.train_step(self._share(batch, warm.batch_tokens), loss)
             if progress is not None:
                 progress(number, batches=len(batches), nll=stats["nll"])
-        self.actor.optimizer = FlatAdamW(list(self.actor.gpt.named_parameters()), self._actor_optimizer)
+        self._fresh_optimizer()
 
     def start_critic(self) -> None:
         """A fresh critic sees the world as the actor does."""
         self._lead("start_critic")
         self.critic.copy_body(self.actor)
+
+    def save(self, root: Path, state: bytes, *, step: int, keep: int) -> None:
+        """Write a complete checkpoint of everything."""
+        self._lead("save", root, state, step=step, keep=keep)
+        checkpoint.save(root, {"actor": self.actor, "critic": self.critic}, state, step=step, keep=keep)
+
+    def load(self, folder: Path) -> bytes:
+        """Restore everything from a checkpoint; returns the trainer's state."""
+        self._lead("load", folder)
+        return checkpoint.load(folder, {"actor": self.actor, "critic": self.critic})
+
+    def save_actor(self, root: Path) -> None:
+        """Write the policy alone, for another run to start from."""
+        self._lead("save_actor", root)
+        checkpoint.save(root, {"actor": self.actor}, b"", step=0, keep=1)
+
+    def load_actor(self, root: Path) -> None:
+        """Start from a policy that `save_actor` wrote; its optimizer starts fresh."""
+        self._lead("load_actor", root)
+        folder = checkpoint.latest(root)
+        if folder is None:
+            raise EctypeError(
+                "no policy to start from",
+                where=str(root),
+                remedy="set policy.warm_start.load to the warm_start folder of a finished run, or leave it out",
+            )
+        checkpoint.load(folder, {"actor": self.actor})
+        self._fresh_optimizer()
+
+    def _fresh_optimizer(self) -> None:
+        self.actor.optimizer = FlatAdamW(list(self.actor.gpt.named_parameters()), self._actor_optimizer)
 
     def update(self, episodes: Sequence[Episode], *, warmup: bool) -> dict[str, float]:
         """One PPO step on graded episodes: values, advantages, critic, then (unless `warmup`) the actor.

@@ -128,7 +128,7 @@ class MegatronModel:
         config = _transformer_config(shape, dtype, initialize)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.gpt = _build(shape, config, critic).to(self.device)
+            self.gpt = _build(shape, config, critic).to(self.device, dtype)
         self.gpt.requires_grad_(optimizer is not None)
         self.optimizer = FlatAdamW(list(self.gpt.named_parameters()), optimizer) if optimizer else None
         inverse = self.gpt.rotary_pos_emb.inv_freq.to(self.device)

@@ -101,6 +101,14 @@ class FlatAdamW:
         self.refresh_half()
         return norm
 
+    def reset(self, lr: float) -> None:
+        """Forget all moments: how PPO starts after a supervised warm start."""
+        for first, second in self._views.values():
+            first.zero_()
+            second.zero_()
+        self.steps = 0
+        self.set_lr(lr)
+
     def set_lr(self, lr: float) -> None:
         for group in self._adam.param_groups:
             group["lr"] = lr

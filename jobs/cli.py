@@ -166,6 +166,23 @@ def tasks_build(suite: Annotated[str, typer.Argument(help="Name of a suite, or f
     print(ensure_suite(suite, progress=say))
 
 
+@tasks_app.command("check")
+def tasks_check(
+    suites: Annotated[list[str] | None, typer.Argument(help="Suites or folders; default: all that ship.")] = None,
+) -> None:
+    """Try every task of a suite: its reference passes, doing nothing fails, nothing leaks. Exit status 1 if not."""
+    from tasks.build import list_suites
+    from tasks.check import check_suites
+
+    findings = check_suites(suites or list(list_suites()), progress=say)
+    problems = [finding for finding in findings if not finding.ok]
+    for finding in problems:
+        print(f"{finding.suite}/{finding.task}: {finding.check}: {finding.detail}")
+    print(f"{len(findings)} checks, {len(problems)} problems")
+    if problems:
+        raise typer.Exit(1)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Entry point of `ectype`; returns the exit status."""
     try:

@@ -106,6 +106,8 @@ class PPOConfig(Part):
     """`clip`: PPO's pessimistic clip; `mask`: tokens outside the trust band carry no gradient on either side."""
     value_clip: float = Field(0.0, ge=0)
     """Clip range of the value around the old value; 0 switches it off."""
+    target_kl: float = Field(0.0, ge=0)
+    """End the actor's passes over a batch once the policy has moved this far (mean KL of a minibatch); 0: never."""
     entropy_coef: float = Field(0.0, ge=0)
     clip_grad: float = Field(1.0, gt=0)
     weight_decay: float = Field(0.0, ge=0)

@@ -110,9 +110,7 @@ async def record(
 
     async def play(number: int, script: Script) -> None:
         async with gate:
-            session = await sessions.open(
-                f"demonstration-{number}", suite, script.task, max_tests=0, oracle_calls=64
-            )
+            session = await sessions.open(f"demonstration-{number}", suite, script.task, max_tests=0, oracle_calls=64)
             try:
                 for turn, text in enumerate(script.turns):
                     parsed: Parsed = parse(text)

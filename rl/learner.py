@@ -267,13 +267,13 @@ class Learner:
                 batch = [order[i] for i in part]
                 normalizer = float(sum(s.action_mask.sum() for s in batch))
                 packs = self._share(batch, ppo.batch_tokens)
-                collected.append(
-                    model.train_step(
-                        packs, lambda out, pack, n=normalizer: loss(out, pack, n), temperature=self._temperature
-                    )
+                stats = model.train_step(
+                    packs, lambda out, pack, n=normalizer: loss(out, pack, n), temperature=self._temperature
                 )
-        means = {key: float(np.mean([c[key] for c in collected])) for key in collected[0]}
-        return {key if key in _OWN_NAME else f"{name}_{key}": value for key, value in means.items()}
+                collected.append(stats)
+                if ppo.target_kl and stats.get("kl", 0.0) > ppo.target_kl:
+                    return _means(name, collected)
+        return _means(name, collected)
 
     @property
     def _temperature(self) -> float:
@@ -309,6 +309,12 @@ class Learner:
 
 
 _OWN_NAME = {"policy_loss", "value_loss", "kl", "ratio", "outside", "entropy", "ref_kl", "value_clipped"}
+
+
+def _means(name: str, collected: list[dict[str, float]]) -> dict[str, float]:
+    means = {key: float(np.mean([c[key] for c in collected])) for key in collected[0]}
+    means["updates"] = float(len(collected))
+    return {key if key in _OWN_NAME else f"{name}_{key}": value for key, value in means.items()}
 
 
 def make_codec(policy: PolicyConfig) -> Codec:

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from audit.errors import EctypeError
+from rl import checkpoint, hf, parallel
+from rl.models import MegatronModel, OptimizerConfig
+from tests.rl.megatron_data import SHAPE
+from tests.rl.ranks import work
+
+pytestmark = [pytest.mark.megatron, pytest.mark.usefixtures("one_rank")]
+REPO = Path(__file__).parents[2]
+
+
+def run_ranks(world: int, tp: int, folder: Path) -> dict:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    shared = os.environ | {
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "WORLD_SIZE": str(world),
+        "GLOO_SOCKET_IFNAME": "lo",
+        "PYTHONWARNINGS": "ignore",
+    }
+    command = [sys.executable, "-m", "tests.rl.ranks", str(tp), str(folder)]
+    ranks = [
+        subprocess.Popen(command, cwd=REPO, env=shared | {"RANK": str(r)}, stderr=subprocess.PIPE, text=True)
+        for r in range(world)
+    ]
+    try:
+        errors = [rank.communicate(timeout=300)[1] for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+            rank.wait()
+    assert all(rank.returncode == 0 for rank in ranks), "\n".join(errors)
+    return json.loads((folder / "result.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory, one_rank: None) -> tuple[Path, dict]:
+    folder = tmp_path_factory.mktemp("alone")
+    return folder, work(folder)
+
+
+def trained_state(folder: Path) -> dict[str, torch.Tensor]:
+    """Weights and first moments of a checkpoint, loaded into this one rank."""
+    models = {
+        name: MegatronModel(SHAPE, critic=name == "critic", dtype=torch.float64, optimizer=OptimizerConfig(lr=1e-3))
+        for name in ("actor", "critic")
+    }
+    found = checkpoint.latest(folder / "checkpoints")
+    assert found is not None
+    checkpoint.load(found, models)
+    state = {}
+    for name, model in models.items():
+        assert model.optimizer is not None and model.optimizer.steps == 2
+        for key, parameter in model.gpt.named_parameters():
+            state[f"{name} {key}"] = parameter.detach()
+            state[f"{name} moment {key}"] = model.optimizer.moments[key][0]
+    return state
+
+
+@pytest.mark.parametrize(("tp", "dp"), [(2, 1), (1, 2), (2, 2)])
+def test_every_layout_learns_the_same(tp: int, dp: int, alone: tuple[Path, dict], tmp_path: Path) -> None:
+    """fp64: losses, statistics, gradients, weights, samples; and checkpoint and export can be read by one rank."""
+    folder, expected = alone
+    result = run_ranks(tp * dp, tp, tmp_path)
+    for name in ("actor", "critic"):
+        for ours, theirs in zip(result[name], expected[name], strict=True):
+            assert ours == pytest.approx(theirs, abs=1e-10)
+    assert result["tokens"] == expected["tokens"]
+    for ours, theirs in zip(result["logprobs"], expected["logprobs"], strict=True):
+        assert ours == pytest.approx(theirs, abs=1e-6)
+    reference = trained_state(folder)
+    for name, tensor in trained_state(tmp_path).items():
+        # after one step of Adam a gradient near zero is amplified into a step of up to the learning rate
+        tolerance = 1e-10 if "moment" in name else 1e-8
+        torch.testing.assert_close(tensor, reference[name], atol=tolerance, rtol=0, msg=lambda m, n=name: f"{n}: {m}")
+    exported = MegatronModel(hf.read_shape(tmp_path / "hf"), dtype=torch.float64, initialize=False)
+    hf.load_weights(tmp_path / "hf", exported)
+    for key, parameter in exported.gpt.named_parameters():
+        torch.testing.assert_close(parameter.detach(), reference[f"actor {key}"], atol=1e-8, rtol=0)
+
+
+def test_a_second_layout_in_one_process_is_refused() -> None:
+    parallel.init(tp=1)
+    with pytest.raises(EctypeError, match="already runs with tp=1"):
+        parallel.init(tp=2)
+
+
+def test_a_world_that_does_not_divide_is_refused() -> None:
+    code = "from rl import parallel; parallel.init(tp=2)"
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], cwd=REPO, capture_output=True, text=True,
+        env=os.environ | {"WORLD_SIZE": "3", "RANK": "0"},
+    )  # fmt: skip
+    assert "3 ranks cannot be split into groups of tp=2" in done.stderr and "remedy" in done.stderr

@@ -84,6 +84,23 @@ async def test_a_program_of_the_image_is_recorded_and_masked(pool: Pool, base_im
     assert len(task.examples) == 3
 
 
+async def test_examples_show_what_a_reader_would_miss(mine: Path, pool: Pool, tmp_path: Path):
+    (mine / "greet/reference/main.py").write_text(
+        "import sys\ndata = sys.stdin.read()\n"
+        "sys.stdout.write('\\x1b[' + data.upper())\nsys.exit(data.startswith('w'))\n"
+    )
+    (mine / "greet/cases/1.toml").write_text(
+        'argv = ["a b"]\nstdin = "world"\npublic = true\n[files]\nf = "tab\\t\\n"\n'
+    )
+    await build_suite("mine", load_folder(mine), tmp_path / "root", pool=pool)
+    (task,) = load_suite(tmp_path / "root", "mine")
+    assert task.instructions == (
+        "Rebuild it.\n\n```console\n$ cat f\ntab\t\n$ cat input\nworld   (no newline at the end)\n"
+        "$ greet 'a b' < input\n"
+        "\\x1b[WORLD   (no newline at the end)\n(exit status 1)\n```\n"
+    )
+
+
 async def test_a_reference_that_cannot_start_is_named(mine: Path, pool: Pool, tmp_path: Path):
     settings = mine / "greet/task.toml"
     settings.write_text(

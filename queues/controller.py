@@ -26,7 +26,8 @@ from audit.events import AuditLog
 from queues.endpoint import LEASE_BYTES, Endpoint, QueueError, read_endpoint, send_now, set_limits, write_endpoint
 from queues.follow import let_others_run, until_first
 from queues.keys import DRIVER_ROLES, WORKER_ROLES, Role, load_pair, load_public
-from queues.leases import NO_LEASE, Leases, ToDriver
+from queues.leases import Leases
+from queues.memory import NO_LEASE, ToDriver
 from queues.messages import (
     AnyMessage,
     CloseSession,

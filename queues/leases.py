@@ -17,9 +17,8 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol
 
+from queues.memory import NO_LEASE, EpisodeRequest, Lease, Record, ToDriver, ToWorker, Waiting, WorkerState
 from queues.messages import (
     PROTOCOL_VERSION,
     Busy,
@@ -32,17 +31,15 @@ from queues.messages import (
     Heartbeat,
     LeaseNote,
     OpenSession,
+    Ping,
     Refused,
     Reply,
     Request,
-    Result,
     ResultReply,
     SessionLost,
     SessionOpened,
     StatusReply,
     StepReply,
-    Submit,
-    Test,
     TestReply,
     WhoAreYou,
     WorkerHello,
@@ -59,69 +56,7 @@ FULL_PAUSE_S = 1.0
 OWN_REQUEST = "controller:"
 """Prefix of the request ids of the controller's own CloseSession; nobody waits for the answer."""
 
-EpisodeRequest = OpenSession | Submit | Test | Result | CloseSession
-NO_LEASE = 0
-
-
-class Record(Protocol):
-    """How an event reaches the audit log (`AuditLog.write`)."""
-
-    def __call__(self, kind: str, episode: str = "", step: int = -1, **data: Any) -> None: ...
-
-
-class ToDriver(NamedTuple):
-    connection: bytes
-    lease: int
-    payload: bytes
-
-
-class ToWorker(NamedTuple):
-    connection: bytes
-    lease: int
-    payload: bytes
-    request_id: str = ""
-    episode: str = ""
-
-
-@dataclass(slots=True)
-class _Worker:
-    name: str
-    instance: str
-    connection: bytes
-    slots: int
-    suites: frozenset[str]
-    heard: float
-    reachable: bool = True
-    full_until: float = 0.0
-    commands: int = 0
-    live: set[str] = field(default_factory=set)
-    """Episodes that take up a slot."""
-
-    @property
-    def free(self) -> int:
-        return self.slots - len(self.live)
-
-
-@dataclass(slots=True)
-class _Lease:
-    id: int
-    episode: str
-    worker: str
-    open_id: str
-    open_request: tuple[OpenSession, bytes] | None
-    """Kept while opening, so that another worker can take it over."""
-    state: Literal["opening", "open", "ended"]
-    used: float
-    pending: dict[str, bytes] = field(default_factory=dict)
-    """request id -> connection of the driver that waits for the answer"""
-
-
-@dataclass(slots=True)
-class _Waiting:
-    driver: bytes
-    request: OpenSession
-    payload: bytes
-    refreshed: float
+_PING = encode(Ping())
 
 
 class Leases:
@@ -146,13 +81,16 @@ class Leases:
         self._next_lease = first_lease
         # Workers of an earlier controller are still announcing themselves; unknown episodes may yet become known.
         self._recovery_until = now + lost_after_s
-        self._workers: dict[str, _Worker] = {}
-        self._by_connection: dict[bytes, _Worker] = {}
-        self._leases: dict[str, _Lease] = {}
-        self._waiting: OrderedDict[str, _Waiting] = OrderedDict()
+        self._workers: dict[str, WorkerState] = {}
+        self._by_connection: dict[bytes, WorkerState] = {}
+        self._leases: dict[str, Lease] = {}
+        self._waiting: OrderedDict[str, Waiting] = OrderedDict()
         self._parked: dict[str, tuple[bytes, int, EpisodeRequest, bytes]] = {}
         self._revoked: OrderedDict[str, tuple[int, str]] = OrderedDict()
         """episode -> (highest lease that does not count any more, why)"""
+        self._gone_drivers: dict[bytes, float] = {}
+        """connection -> since when nothing can be delivered there"""
+        self._pinged = now
         self._commands_of_lost_workers = 0
 
     # --- from drivers ---------------------------------------------------------------------------------------------
@@ -202,11 +140,11 @@ class Leases:
         if len(self._waiting) >= self._queue_bound:
             self._busy(driver, request, f"{len(self._waiting)} sessions are waiting for a sandbox already")
             return
-        self._waiting[request.episode] = _Waiting(driver, request, payload, now)
+        self._waiting[request.episode] = Waiting(driver, request, payload, now)
         self._dispatch(now)
 
-    def _pass_on(self, lease: _Lease, driver: bytes, request: EpisodeRequest, payload: bytes, now: float) -> None:
-        lease.used = now
+    def _pass_on(self, lease: Lease, driver: bytes, request: EpisodeRequest, payload: bytes, now: float) -> None:
+        lease.used, lease.driver = now, driver
         if request.request_id not in lease.pending and len(lease.pending) >= MAX_IN_FLIGHT:
             reason = f"{MAX_IN_FLIGHT} requests of this episode are unanswered; send one after the other"
             self._answer(driver, Refused(request_id=request.request_id, episode=request.episode, reason=reason))
@@ -229,7 +167,7 @@ class Leases:
             self._drop(worker, "its worker was replaced by a newer process", now)
             worker = None
         if worker is None:
-            worker = _Worker(message.worker, message.instance, connection, 0, frozenset(), now)
+            worker = WorkerState(message.worker, message.instance, connection, 0, frozenset(), now)
             self._workers[worker.name] = worker
             self._record("worker_joined", worker=worker.name, slots=message.slots, sessions=len(message.sessions))
         self._by_connection.pop(worker.connection, None)
@@ -243,7 +181,7 @@ class Leases:
                 self.from_driver(driver, number, request, payload, now)
         self._dispatch(now)
 
-    def _reconcile(self, worker: _Worker, notes: Iterable[LeaseNote], sessions: frozenset[str], now: float) -> None:
+    def _reconcile(self, worker: WorkerState, notes: Iterable[LeaseNote], sessions: frozenset[str], now: float) -> None:
         """Make our table and the worker's agree; where they contradict each other the higher lease number holds."""
         announced = {note.episode: note for note in notes}
         for note in announced.values():
@@ -264,9 +202,9 @@ class Leases:
         for episode in sorted(worker.live - announced.keys()):
             self._lose(self._leases[episode], "the worker does not have the session any more", now)
 
-    def _recover(self, worker: _Worker, note: LeaseNote, *, opened: bool, now: float) -> None:
+    def _recover(self, worker: WorkerState, note: LeaseNote, *, opened: bool, now: float) -> None:
         state = "ended" if not note.live else "open" if opened else "opening"
-        lease = _Lease(note.lease, note.episode, worker.name, note.open_id, None, state, used=now)
+        lease = Lease(note.lease, note.episode, worker.name, note.open_id, None, state, driver=b"", used=now)
         self._leases[note.episode] = lease
         if note.live:
             worker.live.add(note.episode)
@@ -323,7 +261,7 @@ class Leases:
             self.outbox.append(ToDriver(driver, lease_id, payload))
         self._dispatch(now)
 
-    def _late(self, worker: _Worker, lease_id: int, reply: Reply) -> None:
+    def _late(self, worker: WorkerState, lease_id: int, reply: Reply) -> None:
         self.counters["late_replies"] += 1
         self._record("late_reply", reply.episode, worker=worker.name, lease=lease_id, reply=type(reply).__name__)
         if isinstance(reply, SessionOpened | StepReply | TestReply):
@@ -334,7 +272,10 @@ class Leases:
     def undeliverable(self, message: ToDriver | ToWorker, *, gone: bool, now: float) -> None:
         """The send failed: the peer is gone, or (`gone=False`) has taken nothing for so long that its queue is full."""
         if isinstance(message, ToDriver):
-            self.counters["undeliverable_replies"] += 1  # the driver asks again when it is back
+            if message.payload is not _PING:
+                self.counters["undeliverable_replies"] += 1  # the driver asks again when it is back
+            if gone:
+                self._gone_drivers.setdefault(message.connection, now)
             return
         self.counters["undeliverable_requests"] += 1
         worker = self._by_connection.get(message.connection)
@@ -357,16 +298,19 @@ class Leases:
         for worker in list(self._workers.values()):
             if now - worker.heard > self._lost_after_s:
                 self._drop(worker, f"its worker was not heard for {self._lost_after_s:g} s", now)
+        if now - self._pinged >= self._lost_after_s / 2:
+            self._ping_drivers(now)
+        lost_drivers = {c for c, since in self._gone_drivers.items() if now - since > self._lost_after_s}
         for lease in list(self._leases.values()):
-            if now - lease.used <= self._idle_timeout_s:
-                continue
-            if lease.state == "ended":
+            idle = now - lease.used > self._idle_timeout_s
+            if lease.state == "ended" and idle:
                 del self._leases[lease.episode]
-            else:
+            elif lease.state != "ended" and (idle or lease.driver in lost_drivers):
                 self.counters["expired_sessions"] += 1
-                self._revoke(lease, f"no request for {self._idle_timeout_s:g} s", close=True)
+                reason = f"no request for {self._idle_timeout_s:g} s" if idle else "its driver is gone"
+                self._revoke(lease, reason, close=True)
         for episode, waiting in list(self._waiting.items()):
-            if now - waiting.refreshed > WAITING_PATIENCE_S:
+            if now - waiting.refreshed > WAITING_PATIENCE_S or waiting.driver in lost_drivers:
                 del self._waiting[episode]
                 self.counters["abandoned_opens"] += 1
         if now >= self._recovery_until and self._parked:
@@ -374,6 +318,14 @@ class Leases:
             for driver, number, request, payload in parked.values():
                 self.from_driver(driver, number, request, payload, now)
         self._dispatch(now)
+
+    def _ping_drivers(self, now: float) -> None:
+        # Rarely: a driver that computes for an hour finds all of them in its queue.
+        self._pinged = now
+        present = {lease.driver for lease in self._leases.values() if lease.state != "ended" and lease.driver}
+        present |= {waiting.driver for waiting in self._waiting.values()}
+        self._gone_drivers = {c: since for c, since in self._gone_drivers.items() if c in present}
+        self.outbox += [ToDriver(connection, NO_LEASE, _PING) for connection in sorted(present)]
 
     def status(self, request: GetStatus) -> StatusReply:
         return StatusReply(
@@ -397,13 +349,21 @@ class Leases:
             if not able:
                 return
             suited = [worker for worker in able if waiting.request.suite in worker.suites]
-            if not suited:
+            if not suited or waiting.driver in self._gone_drivers:
                 continue
             worker = max(suited, key=lambda worker: worker.free)
             del self._waiting[episode]
             request_id = waiting.request.request_id
-            opening = (waiting.request, waiting.payload)
-            lease = _Lease(self._next_lease, episode, worker.name, request_id, opening, "opening", used=now)
+            lease = Lease(
+                id=self._next_lease,
+                episode=episode,
+                worker=worker.name,
+                open_id=request_id,
+                open_request=(waiting.request, waiting.payload),
+                state="opening",
+                driver=waiting.driver,
+                used=now,
+            )
             self._next_lease += 1
             lease.pending[request_id] = waiting.driver
             self._leases[episode] = lease
@@ -412,13 +372,13 @@ class Leases:
             self._record("session_leased", episode, worker=worker.name, lease=lease.id, task=waiting.request.task)
             self._send(worker, lease, waiting.payload, request_id)
 
-    def _end(self, lease: _Lease) -> None:
+    def _end(self, lease: Lease) -> None:
         """The session is over. The lease stays for a while, so that a repeated request still finds its worker."""
         if lease.state != "ended":
             lease.state, lease.open_request = "ended", None
             self._workers[lease.worker].live.discard(lease.episode)
 
-    def _lose(self, lease: _Lease, reason: str, now: float) -> None:
+    def _lose(self, lease: Lease, reason: str, now: float) -> None:
         """The worker does not have the session. One that was still opening is the first to go to another worker."""
         driver = lease.pending.get(lease.open_id)
         if lease.state != "opening" or lease.open_request is None or driver is None:
@@ -426,11 +386,11 @@ class Leases:
             return
         del lease.pending[lease.open_id]
         self._revoke(lease, reason, close=False)
-        self._waiting[lease.episode] = _Waiting(driver, *lease.open_request, refreshed=now)
+        self._waiting[lease.episode] = Waiting(driver, *lease.open_request, refreshed=now)
         self._waiting.move_to_end(lease.episode, last=False)
         self.counters["moved_opens"] += 1
 
-    def _revoke(self, lease: _Lease, reason: str, *, close: bool) -> None:
+    def _revoke(self, lease: Lease, reason: str, *, close: bool) -> None:
         """The lease does not count any more: tell who waits for it and, with `close`, the worker that holds it."""
         worker = self._workers[lease.worker]
         del self._leases[lease.episode]
@@ -447,7 +407,7 @@ class Leases:
         for request_id, driver in lease.pending.items():
             self._session_lost(driver, request_id, lease.episode, reason)
 
-    def _drop(self, worker: _Worker, reason: str, now: float) -> None:
+    def _drop(self, worker: WorkerState, reason: str, now: float) -> None:
         self.counters["lost_workers"] += 1
         self._record("worker_left", worker=worker.name, reason=reason, sessions=len(worker.live))
         for lease in [lease for lease in self._leases.values() if lease.worker == worker.name]:
@@ -459,10 +419,10 @@ class Leases:
 
     # --- sending --------------------------------------------------------------------------------------------------
 
-    def _send(self, worker: _Worker, lease: _Lease, payload: bytes, request_id: str) -> None:
+    def _send(self, worker: WorkerState, lease: Lease, payload: bytes, request_id: str) -> None:
         self.outbox.append(ToWorker(worker.connection, lease.id, payload, request_id, lease.episode))
 
-    def _close_at(self, worker: _Worker, episode: str, lease_id: int) -> None:
+    def _close_at(self, worker: WorkerState, episode: str, lease_id: int) -> None:
         request = CloseSession(request_id=f"{OWN_REQUEST}{lease_id}", episode=episode)
         self.outbox.append(ToWorker(worker.connection, lease_id, encode(request), request.request_id))
 

@@ -240,6 +240,10 @@ class WhoAreYou(Record, tag_field="type", tag="who", frozen=True):
     """The controller does not know this worker (it restarted): say hello again."""
 
 
+class Ping(Record, tag_field="type", tag="ping", frozen=True):
+    """To a driver, which ignores it: only whether it can be delivered matters."""
+
+
 class Goodbye(Record, tag_field="type", tag="goodbye", frozen=True):
     """From a worker: it stops. From the controller: this worker is not wanted (replaced, other protocol), and why."""
 
@@ -265,7 +269,7 @@ class StatusReply(Record, tag_field="type", tag="status_reply", frozen=True):
 DriverMessage = OpenSession | Submit | Test | Result | CloseSession | GetStatus
 DriverReply = SessionOpened | StepReply | TestReply | ResultReply | Closed | Busy | SessionLost | Refused | StatusReply
 WorkerMessage = WorkerHello | Heartbeat | Goodbye
-ControllerMessage = WhoAreYou | Goodbye
+ControllerMessage = WhoAreYou | Goodbye | Ping
 AnyMessage = DriverMessage | DriverReply | WorkerMessage | ControllerMessage
 
 _encoder = msgspec.msgpack.Encoder()

@@ -10,10 +10,10 @@ from queues.link import WorkerLink
 from queues.messages import (
     Closed,
     CloseSession,
-    DriverReply,
     Heartbeat,
     Observation,
     OpenSession,
+    Reply,
     Result,
     ResultReply,
     SessionLost,
@@ -35,7 +35,7 @@ class EchoWorker:
     ):
         self.name, self.slots, self.link, self.delay_s = name, slots, link, delay_s
         self.sessions: dict[str, int] = {}
-        self.replies: dict[str, DriverReply] = {}
+        self.replies: dict[str, Reply] = {}
         self.executed: list[str] = []
         self.received: list[str] = []
         self.locks: dict[str, asyncio.Lock] = {}
@@ -62,7 +62,7 @@ class EchoWorker:
                 self.replies[request.request_id] = self._execute(request)
         await self.link.send(self.replies[request.request_id])
 
-    def _execute(self, request: WorkerRequest) -> DriverReply:
+    def _execute(self, request: WorkerRequest) -> Reply:
         request_id, episode = request.request_id, request.episode
         if isinstance(request, OpenSession):
             self.sessions[episode] = 0

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from queues.held import HeldLeases
-from queues.leases import MAX_IN_FLIGHT, NO_LEASE, Leases
+from queues.leases import MAX_IN_FLIGHT, Leases
+from queues.memory import NO_LEASE, ToDriver
 from queues.messages import (
     PROTOCOL_VERSION,
     AnyMessage,
@@ -27,6 +28,7 @@ from queues.messages import (
     Heartbeat,
     LeaseNote,
     OpenSession,
+    Ping,
     Refused,
     Reply,
     Request,
@@ -63,7 +65,8 @@ class Table(Leases):
     def take(self) -> list[tuple[bytes, int, AnyMessage]]:
         """(connection, lease, message) of everything that is to be sent."""
         sent, self.outbox = self.outbox, []
-        return [(m.connection, m.lease, decode(m.payload)) for m in sent]
+        messages = [(m.connection, m.lease, decode(m.payload)) for m in sent]
+        return [message for message in messages if not isinstance(message[2], Ping)]
 
     def ask(self, request, now: float = 0.0, driver: bytes = b"d") -> list[tuple[bytes, int, AnyMessage]]:
         self.from_driver(driver, NO_LEASE, request, encode(request), now)
@@ -181,6 +184,28 @@ def test_bounds():
         table.ask(submit("a", i))
     ((_, _, refused),) = table.ask(submit("a", 99))
     assert isinstance(refused, Refused)
+
+
+def test_sessions_of_a_driver_that_is_gone_are_closed_those_of_a_silent_one_are_not():
+    table = Table()
+    table.hello(b"w", hello(slots=2), 0)
+    ((_, gone, _),) = table.ask(opening("gone"), driver=b"old")
+    ((_, silent, _),) = table.ask(opening("silent"), driver=b"new")
+    for episode, lease in (("gone", gone), ("silent", silent)):
+        table.get(b"w", lease, opened(episode))
+    table.ask(opening("waits-for-nobody"), driver=b"old")
+    closed = []
+    for now in range(1, 31):
+        table.heartbeat(b"w", Heartbeat(worker="w", busy=2, idle=0), now)
+        table.tick(now)
+        for message in table.outbox:
+            if isinstance(message, ToDriver) and message.connection == b"old":
+                table.undeliverable(message, gone=True, now=now)
+        closed += [lease for _, lease, message in table.take() if isinstance(message, CloseSession)]
+    assert closed == [gone]
+    status = table.status(GetStatus(request_id=""))
+    assert (status.workers, status.queued) == ({"w": (1, 2)}, 0)
+    assert table.counters["undeliverable_replies"] == 0
 
 
 def test_other_protocol_and_unknown_workers():
@@ -341,7 +366,7 @@ class World:
             self.to_controller(connection, lease, message, payload)
         elif worker is not None:
             self.to_worker(worker, lease, message)
-        else:
+        elif not isinstance(message, Ping):
             next(d for d in self.drivers if d.connection == connection).receive(lease, message)  # type: ignore[arg-type]
 
     def to_controller(self, connection: bytes, lease: int, message: AnyMessage, payload: bytes) -> None:

@@ -119,7 +119,7 @@ async def test_an_episode_that_is_opened_again_starts_over(run: Run):
 
 
 async def test_a_driver_that_vanishes_gives_its_sandbox_back(run: Run):
-    async with run.controller(idle_timeout_s=0.5), working(run) as worker, run.client("viewer") as viewer:
+    async with run.controller(lost_after_s=0.5), working(run) as worker, run.client("viewer") as viewer:
         async with run.client() as client:
             await client.call(opening("e1"), timeout_s=60)
         seen = await until(viewer, lambda s: s.sessions == 0)
@@ -127,7 +127,16 @@ async def test_a_driver_that_vanishes_gives_its_sandbox_back(run: Run):
         await eventually(lambda: not worker.sessions)
         async with run.client() as client:
             lost = await client.call(submit("e1"), timeout_s=60)
-            assert isinstance(lost, SessionLost) and "no request" in lost.reason
+            assert isinstance(lost, SessionLost) and "driver is gone" in lost.reason
+
+
+async def test_a_session_that_nobody_uses_is_closed(run: Run):
+    async with run.controller(idle_timeout_s=0.5), working(run) as worker, run.client() as client:
+        await client.call(opening("e1"), timeout_s=60)
+        await until(client, lambda s: s.counters.get("expired_sessions") == 1)
+        await eventually(lambda: not worker.sessions)
+        lost = await client.call(submit("e1"), timeout_s=60)
+        assert isinstance(lost, SessionLost) and "no request" in lost.reason
 
 
 async def test_a_worker_that_says_goodbye(run: Run):

@@ -58,8 +58,8 @@ if [ -f build.sh ]; then bash build.sh
 elif [ -f Makefile ]; then make -s
 elif [ -f main.c ]; then gcc -O1 -o program main.c -lm
 elif [ -f main.cc ]; then g++ -O1 -o program main.cc
-elif [ -f main.py ]; then printf '#!/bin/sh\\nexec python3 -E -s /work/main.py "$@"\\n' > program
-elif [ -f main.sh ]; then printf '#!/bin/sh\\nexec bash /work/main.sh "$@"\\n' > program
+elif [ -f main.py ]; then printf '#!/bin/sh\\n%s\\n' 'exec python3 -E -s "${0%/*}/main.py" "$@"' > program
+elif [ -f main.sh ]; then printf '#!/bin/sh\\n%s\\n' 'exec bash "${0%/*}/main.sh" "$@"' > program
 fi
 if [ ! -f program ]; then echo 'there is no program' >&2; exit 1; fi
 chmod +x program

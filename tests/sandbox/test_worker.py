@@ -61,8 +61,12 @@ class Episode:
         self.count += 1
         return {"request_id": request_id or f"{self.name}-{self.count}", "episode": self.name}
 
-    async def open(self, task: str = "reverse", suite: str = "small", **more: int) -> Reply:
-        return await self.worker.handle(OpenSession(**self.ids(), suite=suite, task=task, **more))
+    def opening(self, task: str = "reverse", suite: str = "small") -> OpenSession:
+        request_id, episode = self.ids().values()
+        return OpenSession(request_id=request_id, episode=episode, suite=suite, task=task, max_tests=1)
+
+    async def open(self, task: str = "reverse", suite: str = "small") -> Reply:
+        return await self.worker.handle(self.opening(task, suite))
 
     async def submit(self, step: int, action: Action, request_id: str = "") -> Reply:
         return await self.worker.handle(Submit(**self.ids(request_id), step=step, action=action))
@@ -73,7 +77,7 @@ async def test_many_episodes_at_once_and_each_in_order(tmp_path: Path) -> None:
 
         async def play(name: str) -> ResultReply:
             episode = Episode(worker, name)
-            assert await episode.open(max_tests=1) == SessionOpened(request_id=f"{name}-1", episode=name, worker="w0")
+            assert await episode.open() == SessionOpened(request_id=f"{name}-1", episode=name, worker="w0")
             steps = [episode.submit(n, run(f"echo {n} >> log; sleep 0.05; cat log")) for n in range(4)]
             replies = await asyncio.gather(*steps)
             for n, reply in enumerate(replies):
@@ -95,7 +99,7 @@ async def test_many_episodes_at_once_and_each_in_order(tmp_path: Path) -> None:
 async def test_a_repeated_request_runs_nothing_twice(tmp_path: Path) -> None:
     async with a_worker(tmp_path) as (worker, _):
         episode = Episode(worker, "a")
-        opened = await worker.handle(request := OpenSession(**episode.ids(), suite="small", task="reverse"))
+        opened = await worker.handle(request := episode.opening())
         assert await worker.handle(request) == opened
         action = run("echo x >> log; wc -l < log")
         twice = await asyncio.gather(*(episode.submit(0, action, "same") for _ in range(3)))
@@ -114,7 +118,7 @@ async def test_slots_are_bounded_and_a_new_open_starts_over(tmp_path: Path) -> N
         a, b = Episode(worker, "a"), Episode(worker, "b")
         await a.open()
         await a.submit(0, run("touch old"))
-        busy = await worker.handle(wanted := OpenSession(**b.ids(), suite="small", task="reverse"))
+        busy = await worker.handle(wanted := b.opening())
         assert isinstance(busy, Busy) and busy.retry_after_s > 0
         assert isinstance(await a.open(), SessionOpened)
         reply = await a.submit(0, run("ls -A"))

@@ -30,8 +30,9 @@ from megatron.core.dist_checkpointing.strategies.torch import (
     mcore_to_pyt_state_dict,
 )
 from torch import Tensor
-from torch.distributed import checkpoint as torch_checkpoint
 from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.filesystem import FileSystemWriter
+from torch.distributed.checkpoint.state_dict_saver import save as torch_save
 
 from audit.errors import EctypeError
 from rl import parallel
@@ -115,7 +116,7 @@ def load(folder: Path, models: Mapping[str, MegatronModel]) -> bytes:
             )
     state = _sharded_state(models)
     with _quiet():
-        loaded = dist_checkpointing.load(state, str(folder))
+        loaded: Any = dist_checkpointing.load(state, str(folder))
     for name, model in models.items():
         parameters = dict(model.gpt.named_parameters())
         with_moments = model.optimizer.moments if model.optimizer is not None else {}
@@ -157,9 +158,9 @@ class _InProcess(TorchDistSaveShardedStrategy):
 
     def save(self, sharded_state_dict: ShardedStateDict, checkpoint_dir: str | Path) -> None:
         renamed, _, _ = _replace_state_dict_keys_with_sharded_keys(sharded_state_dict, self.keep_only_main_replica)
-        torch_checkpoint.save(
+        torch_save(
             mcore_to_pyt_state_dict(renamed, False),
-            storage_writer=torch_checkpoint.FileSystemWriter(checkpoint_dir, sync_files=True),
+            storage_writer=FileSystemWriter(checkpoint_dir, sync_files=True),
             planner=MCoreSavePlanner(
                 dedup_replicated_tensors=not self.keep_only_main_replica, flatten_state_dict=False
             ),

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -229,6 +230,8 @@ class MegatronEngine:
         With `keep` only of those entries; `attend` must return only them in the last layer.
         """
         model, gpt = self._model, self._model.gpt
+        assert gpt.decoder.final_layernorm is not None
+        final_norm = gpt.decoder.final_layernorm.weight
         n, head_dim, per_group = len(tokens), model.shape.head_dim, self._queries + 2
         angles = model.rope_angles[positions]
         cos, sin = angles.cos().to(self._dtype), angles.sin().to(self._dtype)
@@ -249,7 +252,7 @@ class MegatronEngine:
             normed = F.rms_norm(states, width, layer.mlp_norm, eps)
             gate, up = F.linear(normed, layer.gate_up).chunk(2, -1)
             states = states + _sum_over_tp(F.linear(F.silu(gate) * up, layer.down))
-        return F.rms_norm(states, width, gpt.decoder.final_layernorm.weight, eps)
+        return F.rms_norm(states, width, final_norm, eps)
 
     def _sample(self, hidden: Tensor, uniform: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
         """Inverse-transform sampling with one uniform number per row."""
@@ -266,6 +269,7 @@ class MegatronEngine:
         return self._model.output_weight.dtype
 
     def _weights(self) -> list[_Layer]:
+        layers: Any = self._model.gpt.decoder.layers
         return [
             _Layer(
                 norm=layer.input_layernorm.weight,
@@ -276,7 +280,7 @@ class MegatronEngine:
                 gate_up=layer.mlp.linear_fc1.weight,
                 down=layer.mlp.linear_fc2.weight,
             )
-            for layer in self._model.gpt.decoder.layers
+            for layer in layers
         ]
 
 

@@ -16,6 +16,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 import torch
@@ -188,7 +189,16 @@ class MegatronModel:
         """This rank's rows of the output matrix of an actor, [vocabulary / tp, hidden]."""
         if self.shape.tied:
             return self.gpt.embedding.word_embeddings.weight
-        return self.gpt.output_layer.weight
+        weight = self.gpt.output_layer.weight
+        assert weight is not None
+        return weight
+
+    @property
+    def value_head(self) -> ValueHead:
+        """The output of a critic."""
+        head: Any = self.gpt.output_layer
+        assert isinstance(head, ValueHead), "an actor has no value head"
+        return head
 
     @torch.no_grad()
     def copy_body(self, other: MegatronModel) -> None:
@@ -244,7 +254,7 @@ class MegatronModel:
         )
 
     def _raw_values(self, hidden: Tensor) -> Tensor:
-        return self.gpt.output_layer(hidden)[0][:, 0]
+        return self.value_head(hidden)[0][:, 0]
 
 
 class ValueHead(torch.nn.Linear):
@@ -303,7 +313,7 @@ def _transformer_config(shape: ModelShape, dtype: torch.dtype, initialize: bool)
 def _build(shape: ModelShape, config: TransformerConfig, critic: bool) -> GPTModel:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Apex is not installed")
-        spec = get_gpt_layer_local_spec(normalization="RMSNorm")
+        spec: Any = get_gpt_layer_local_spec(normalization="RMSNorm")
     spec.submodules.self_attention.submodules.core_attention = PackedAttention
     gpt = GPTModel(
         config,
@@ -314,11 +324,11 @@ def _build(shape: ModelShape, config: TransformerConfig, critic: bool) -> GPTMod
         # a critic is built as if tied, so that no output matrix is allocated for it
         share_embeddings_and_output_weights=shape.tied or critic,
         position_embedding_type="rope",
-        rotary_base=shape.rope_base,
+        rotary_base=shape.rope_base,  # pyright: ignore[reportArgumentType]
     )
     if critic:
         gpt.share_embeddings_and_output_weights = False
-        gpt.output_layer = ValueHead(config)
+        gpt.output_layer = ValueHead(config)  # pyright: ignore[reportAttributeAccessIssue]
     return gpt
 
 

@@ -151,7 +151,8 @@ def _sharded(parameter: Parameter) -> bool:
 def _square_sum(parts: list[Tensor], like: Tensor) -> Tensor:
     if not parts:
         return torch.zeros((), dtype=like.dtype, device=like.device)
-    return torch.stack(torch._foreach_norm(parts)).square().sum()
+    norms = torch._foreach_norm(parts)  # pyright: ignore[reportPrivateImportUsage]
+    return torch.stack(norms).square().sum()
 
 
 def _accumulate_into(grad: Tensor):

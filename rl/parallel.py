@@ -11,6 +11,7 @@ import os
 import warnings
 from collections.abc import Mapping
 from datetime import timedelta
+from typing import cast
 
 import torch
 import torch.distributed as dist
@@ -54,7 +55,8 @@ def init(*, tp: int = 1, pp: int = 1, threads: int = 0) -> None:
     if not dist.is_initialized():
         backend = "nccl" if torch.cuda.is_available() else "gloo"
         if world == 1:
-            dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
+            store = dist.HashStore()  # pyright: ignore[reportPrivateImportUsage]
+            dist.init_process_group(backend, store=store, rank=0, world_size=1)
         else:
             dist.init_process_group(backend, timeout=timedelta(minutes=30))
     mpu.initialize_model_parallel(tensor_model_parallel_size=tp, pipeline_model_parallel_size=pp)
@@ -101,11 +103,11 @@ def dp_rank() -> int:
 
 
 def tp_group() -> dist.ProcessGroup:
-    return mpu.get_tensor_model_parallel_group()
+    return cast(dist.ProcessGroup, mpu.get_tensor_model_parallel_group())
 
 
 def dp_group() -> dist.ProcessGroup:
-    return mpu.get_data_parallel_group()
+    return cast(dist.ProcessGroup, mpu.get_data_parallel_group())
 
 
 def sum_over_dp(stats: Mapping[str, float]) -> dict[str, float]:

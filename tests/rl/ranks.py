@@ -31,7 +31,7 @@ def work(folder: Path) -> dict[str, Any]:
         for name in ("actor", "critic")
     }
     models["critic"].copy_body(models["actor"])
-    torch.nn.init.normal_(models["critic"].gpt.output_layer.weight, generator=torch.Generator().manual_seed(0))
+    torch.nn.init.normal_(models["critic"].value_head.weight, generator=torch.Generator().manual_seed(0))
     stats: dict[str, Any] = {}
     for (name, model), loss in zip(models.items(), losses(batch), strict=True):
         stats[name] = [model.train_step(packs, loss) for _ in range(2)]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 import torch
@@ -8,7 +9,7 @@ import torch.nn.functional as F
 from audit.errors import EctypeError
 from rl.logprobs import logprobs_and_entropy
 from rl.losses import supervised_loss
-from rl.models import MegatronModel, ModelShape, OptimizerConfig, PackOutputs
+from rl.models import MegatronModel, OptimizerConfig, PackOutputs
 from rl.packing import Pack, make_packs, sample
 from tests.rl.megatron_data import SHAPE, losses, samples
 
@@ -44,7 +45,7 @@ def test_logprobs_and_entropy_and_their_gradients(
 
 def test_outputs_are_aligned_with_their_token_and_packing_does_not_matter() -> None:
     actor, critic = (MegatronModel(SHAPE, critic=c, seed=3, dtype=F64) for c in (False, True))
-    torch.nn.init.normal_(critic.gpt.output_layer.weight)
+    torch.nn.init.normal_(critic.value_head.weight)
     batch = samples()
     together = make_packs(batch, 250)
     assert len(together) < len(batch)
@@ -62,7 +63,7 @@ def test_outputs_are_aligned_with_their_token_and_packing_does_not_matter() -> N
             for i in np.flatnonzero(one.action_mask):
                 expected[i] = log_p[i - 1, one.tokens[i]].item()
             np.testing.assert_allclose(lp, expected, atol=1e-10)
-            raw = critic.gpt.output_layer(critic._hidden(alone[0]))[0][:, 0].detach()
+            raw = critic.value_head(critic._hidden(alone[0]))[0][:, 0].detach()
             np.testing.assert_allclose(v, np.r_[0.0, raw[:-1].numpy()], atol=1e-10)
             with_final, final = critic.values_and_final(alone)[0]
             np.testing.assert_allclose(with_final.numpy(), v, atol=1e-10)
@@ -89,7 +90,7 @@ def test_any_split_gives_the_same_gradient(critic: bool) -> None:
     for budget, order in ((10**6, 1), (1, 1), (130, -1)):
         model = MegatronModel(SHAPE, critic=critic, seed=3, dtype=F64, optimizer=OptimizerConfig(lr=1e-3))
         if critic:
-            torch.nn.init.normal_(model.gpt.output_layer.weight, generator=torch.Generator().manual_seed(0))
+            torch.nn.init.normal_(model.value_head.weight, generator=torch.Generator().manual_seed(0))
         stats = model.train_step(make_packs(batch[::order], budget), loss)
         assert model.optimizer is not None
         results.append((stats, {k: first.clone() for k, (first, _) in model.optimizer.moments.items()}))
@@ -212,9 +213,8 @@ def test_same_seed_same_weights_and_the_callers_generator_is_left_alone() -> Non
     ],
 )
 def test_impossible_shapes_are_refused(change: dict[str, int], tp: int, pp: int, words: list[str]) -> None:
-    fields = {f: getattr(SHAPE, f) for f in SHAPE.__struct_fields__} | change
     with pytest.raises(EctypeError) as caught:
-        ModelShape(**fields).validate(tp, pp)
+        msgspec.structs.replace(SHAPE, **change).validate(tp, pp)
     assert all(word in str(caught.value) for word in words)
     assert caught.value.remedy
 

@@ -18,7 +18,8 @@ from typing import Any
 
 FOLDER = "/run/oracle"
 PROGRAM = "/run/bin/reference"
-MAX_REQUEST = 24 << 20
+MAX_HEADER = 1 << 20
+MAX_BODY = 16 << 20
 EXHAUSTED = b"reference: call budget exhausted\n"
 
 CLIENT = b"""#!/usr/bin/python3 -ISE
@@ -128,7 +129,7 @@ class Oracle:
         if len(self._buffer) < 8:
             return None
         header_size, body_size = struct.unpack_from(">II", self._buffer)
-        if header_size + body_size > MAX_REQUEST:
+        if header_size > MAX_HEADER or body_size > MAX_BODY:
             self._reopen()
             return None
         if len(self._buffer) < 8 + header_size + body_size:
@@ -149,7 +150,7 @@ class Oracle:
             argv = [str(word) for word in raw["argv"]]
             files = [[str(name), int(size)] for name, size in raw["files"]]
             stdin = int(raw["stdin"])
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             return None
         sizes = [stdin, *(size for _, size in files)]
         if min(sizes) < 0 or sum(sizes) != body_size:

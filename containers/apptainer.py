@@ -59,6 +59,8 @@ class ContainerProcess:
         self._process = process
         self._init = 0
         """PID of the init of the container's PID namespace, 0 as long as there is none."""
+        self._init_fd = -1
+        """The same as a descriptor, which never means another process (kernels before 5.3 have none)."""
         self._stderr = bytearray()
         self._listener = asyncio.create_task(self._listen(process.stderr))
 
@@ -77,6 +79,17 @@ class ContainerProcess:
 
     async def wait(self) -> int:
         return await self._process.wait()
+
+    def _end_init(self) -> bool:
+        """Send the container's init the signal it cannot ignore; False when there is no init yet."""
+        if not self._find_init():
+            return False
+        with contextlib.suppress(ProcessLookupError):
+            if self._init_fd >= 0:
+                signal.pidfd_send_signal(self._init_fd, signal.SIGKILL)
+            elif self.running:
+                os.kill(self._init, signal.SIGKILL)
+        return True
 
     async def wait_started(self) -> None:
         """Return when the container's init is there. Raises ImageBroken when Apptainer gives up before."""
@@ -105,6 +118,8 @@ class ContainerProcess:
                     inner = next((line.split()[1:] for line in status if line.startswith("NSpid:")), [])
                 if len(inner) > 1 and inner[-1] == "1":
                     self._init = pid
+                    with contextlib.suppress(OSError):
+                        self._init_fd = os.pidfd_open(pid)
                     return True
                 for thread in os.listdir(f"/proc/{pid}/task"):
                     with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as children:
@@ -115,21 +130,21 @@ class ContainerProcess:
 
     async def kill(self) -> None:
         """End the container and everything in it, and wait for that. May be called again."""
-        if self.running:
-            if self._find_init():
-                # Apptainer ends right after its child: while it runs, the PID is nobody else's
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(self._init, signal.SIGKILL)
-                with contextlib.suppress(asyncio.TimeoutError):
-                    await asyncio.wait_for(asyncio.shield(self._process.wait()), 5)
-            if self.running:  # no init yet, or Apptainer does not follow it: its whole process group
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(self.pid, signal.SIGKILL)
-        await self.wait()
+        if self._end_init():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.shield(self._process.wait()), 5)
+        if self.running:  # no init yet, or Apptainer does not follow it: its whole process group
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+        await self._process.wait()
         self.stdin.close()
         self._listener.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._listener
+
+    def __del__(self) -> None:
+        if self._init_fd >= 0:
+            os.close(self._init_fd)
 
 
 class Apptainer:

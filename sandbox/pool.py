@@ -84,8 +84,8 @@ class Pool:
         while True:
             async with self._changed:
                 self._fill()
-                await self._changed.wait_for(lambda: self._idle or self._failure or self._closed)
-                if not self._idle or self._closed:
+                await self._changed.wait_for(lambda: self._idle or self._hopeless or self._closed)
+                if self._closed or not self._idle:
                     self._raise_if_unusable()
                 sandbox = self._idle.pop()
                 self._leased.add(sandbox)
@@ -98,6 +98,11 @@ class Pool:
             except BaseException:
                 await asyncio.shield(self._give_back(sandbox))
                 raise
+
+    @property
+    def _hopeless(self) -> bool:
+        """Nothing can be started, and nothing that is leased will come back."""
+        return self._failure is not None and not self._leased
 
     def _raise_if_unusable(self) -> None:
         if self._closed:
@@ -119,6 +124,7 @@ class Pool:
             self._leased.discard(sandbox)
             if reusable:
                 self._idle.append(sandbox)
+            self._failure = None
             self._fill()
             self._changed.notify_all()
 
@@ -142,20 +148,20 @@ class Pool:
             except EctypeError as error:
                 log.warning("a sandbox did not start: %s", error.what)
                 if attempt == _GIVE_UP_AFTER - 1:
-                    async with self._changed:
-                        self._failure = error
-                        self._changed.notify_all()
+                    self._failure = error
+                    await self._leave_starting()
                     return
             await asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE_S)
+        self._idle.append(sandbox)  # at once: should this task be cancelled now, `close` finds it there
+        await self._leave_starting()
+
+    async def _leave_starting(self) -> None:
+        """The current task no longer counts as a sandbox that is being started."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.discard(task)
         async with self._changed:
-            if self._closed:
-                await sandbox.kill()
-                return
-            self._idle.append(sandbox)
-            task = asyncio.current_task()
-            assert task is not None
-            self._tasks.discard(task)
             self._changed.notify_all()
 
     async def close(self) -> None:
@@ -166,7 +172,7 @@ class Pool:
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)  # they end what they were starting
         sandboxes = [*self._idle, *self._leased]
         self._idle.clear()
         await asyncio.gather(*(sandbox.kill() for sandbox in sandboxes))

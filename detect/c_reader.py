@@ -129,6 +129,9 @@ class CReader:
             texts.append(text if text is not None else self._source(argument)[:200])
         self._fact("call", name, node.start_byte, node.end_byte, args=tuple(texts))
         known = [self._string(argument) for argument in arguments.named_children[:32]]
+        for argument, text in zip(arguments.named_children, known, strict=False):
+            if text and argument.type == "identifier" and text.startswith("/") and name not in PRINT_CALLS:
+                self._path(text, "read", "open", argument.start_byte, argument.end_byte)
         if name in SHELL_CALLS and known:
             if known[0] is None:
                 self._fact("opaque", "unknown_script", node.start_byte, node.end_byte)

@@ -123,7 +123,11 @@ def _action(file: str, language: str | None) -> Action:
     name = Path(file).name
     shell = language in ("shell", "bash")
     if language is None:
-        shell = EXTENSIONS.get(Path(file).suffix) == "shell" or file == "-" or body.startswith((b"#!/bin/sh", b"#!/bin/bash"))
+        shell = (
+            EXTENSIONS.get(Path(file).suffix) == "shell"
+            or file == "-"
+            or body.startswith((b"#!/bin/sh", b"#!/bin/bash"))
+        )
     if shell:
         return Action(kind="run", body=body)
     return Action(kind="write", path=LANGUAGES[language] if language else name, body=body)

@@ -56,7 +56,8 @@ class Fact(msgspec.Struct, frozen=True):
     `value` is the program (base name), normalised path, module, dotted function name, text, or reason, by `kind`.
     `written` is the file the code would be written into, None for code that runs with the action itself.
     `span` is a byte range of the action's body, `line` counts from 1 in the innermost piece of code. `given` and `by`
-    tell a fake how the tool would have named the thing: the argument as it was written, and who would have used it.
+    tell a fake how the tool would have named the thing: the argument as it was written, and who would have used it;
+    `unit` is what the interpreter calls the code (`bash`, `sh`, `<string>`, `<stdin>`, or a file's name).
     """
 
     kind: FactKind
@@ -69,6 +70,7 @@ class Fact(msgspec.Struct, frozen=True):
     line: int = 1
     given: str = ""
     by: str = ""
+    unit: str = ""
 
 
 class Code(msgspec.Struct, frozen=True):
@@ -140,6 +142,7 @@ class Sink:
         offset: int | None = None,
         depth: int = 0,
         cwd: str | None = WORKSPACE,
+        unit: str = "",
     ) -> None:
         """Read one piece of code into facts. Code already read under the same name is not read twice."""
         from detect import c_reader, python_reader, shell_reader
@@ -154,9 +157,11 @@ class Sink:
             return
         valid = True
         if language in ("shell", "make"):
-            shell_reader.read(self, data, language, written=written, span=span, offset=offset, depth=depth, cwd=cwd)
+            place = {"written": written, "span": span, "offset": offset, "depth": depth, "cwd": cwd}
+            shell_reader.read(self, data, language, unit=unit or written or "bash", **place)
         elif language == "python":
-            valid = python_reader.read(self, data, written=written, span=span, offset=offset, depth=depth, cwd=cwd)
+            place = {"written": written, "span": span, "offset": offset, "depth": depth, "cwd": cwd}
+            valid = python_reader.read(self, data, unit=unit or written or "<string>", **place)
         elif language in ("c", "cpp"):
             c_reader.read(self, data, language, written=written, span=span, offset=offset, depth=depth, cwd=cwd)
         self.codes.append(Code(language, data, written, offset, span, valid))

@@ -1,8 +1,9 @@
+# ruff: noqa: RUF001 - the tools really print typographic quotes
 """The words of real tools: what each program prints when a file is missing, a host cannot be reached, or it is absent.
 
 One fact goes in, the text and exit status of the program it names come out; None where the program would succeed in
-the world of the fakes. Texts are those of Debian 12 (bash 5.2, coreutils 9.1, CPython 3.11), C locale, and the tests
-compare them with the real ones.
+the world of the fakes. Texts are those of Debian 12 (bash 5.2, coreutils 9.1, CPython 3.11) in the locale C.UTF-8; the
+tests compare them with the real ones.
 """
 
 from __future__ import annotations
@@ -14,48 +15,10 @@ import msgspec
 from detect.facts import Fact
 
 NOT_FOUND = "No such file or directory"
+READ_ONLY = "Read-only file system"
+ORACLE = "/run/bin/reference"
 FOLDERS = ("/eval", "/test", "/test/hidden")
 """Folders of the image that exist and are empty."""
-
-NETWORK_PROGRAMS = frozenset(
-    [
-        "curl",
-        "wget",
-        "nc",
-        "ncat",
-        "netcat",
-        "telnet",
-        "ssh",
-        "scp",
-        "sftp",
-        "rsync",
-        "ftp",
-        "dig",
-        "nslookup",
-        "host",
-        "ping",
-        "traceroute",
-        "socat",
-        "git",
-        "apt",
-        "apt-get",
-        "npm",
-        "cargo",
-        "go",
-        "pip",
-        "pip3",
-        "svn",
-        "hg",
-        "dget",
-        "busybox",
-        "toybox",
-        "objdump",
-        "gdb",
-        "strings",
-        "strace",
-        "ltrace",
-    ]
-)
 
 _STYLES: dict[str, tuple[str, int]] = {
     "cp": ("cp: cannot stat {quoted}: {error}", 1),
@@ -68,13 +31,15 @@ _STYLES: dict[str, tuple[str, int]] = {
     "du": ("du: cannot access {quoted}: {error}", 1),
     "head": ("head: cannot open {quoted} for reading: {error}", 1),
     "tail": ("tail: cannot open {quoted} for reading: {error}", 1),
+    "tac": ("tac: failed to open {quoted} for reading: {error}", 1),
+    "split": ("split: cannot open {quoted} for reading: {error}", 1),
+    "fmt": ("fmt: cannot open {quoted} for reading: {error}", 1),
+    "rev": ("rev: cannot open {given}: {error}", 1),
     "rm": ("rm: cannot remove {quoted}: {error}", 1),
-    "touch": ("touch: cannot touch {quoted}: {error}", 1),
+    "rmdir": ("rmdir: failed to remove {quoted}: {error}", 1),
     "chmod": ("chmod: cannot access {quoted}: {error}", 1),
-    "mkdir": ("mkdir: cannot create directory {quoted}: Read-only file system", 1),
-    "tee": ("tee: {plain}: Read-only file system", 1),
     "dd": ("dd: failed to open {quoted}: {error}", 1),
-    "find": ("find: {quoted}: {error}", 1),
+    "find": ("find: ‘{given}’: {error}", 1),
     "sed": ("sed: can't read {given}: {error}", 2),
     "grep": ("grep: {given}: {error}", 2),
     "egrep": ("grep: {given}: {error}", 2),
@@ -84,32 +49,55 @@ _STYLES: dict[str, tuple[str, int]] = {
     "sort": ("sort: cannot read: {plain}: {error}", 2),
     "awk": ("mawk: cannot open {given} ({error})", 2),
     "mawk": ("mawk: cannot open {given} ({error})", 2),
+    "hexdump": ("hexdump: {given}: {error}\nhexdump: all input file arguments failed", 1),
+    "strings": ("strings: '{given}': No such file", 1),
+    "objdump": ("objdump: '{given}': No such file", 1),
+    "nm": ("nm: '{given}': No such file", 1),
+    "readelf": ("readelf: Error: '{given}': No such file", 1),
     "tar": ("tar: {given}: Cannot stat: {error}\ntar: Exiting with failure status due to previous errors", 2),
     "gcc": ("cc1: fatal error: {given}: {error}\ncompilation terminated.", 1),
     "g++": ("cc1plus: fatal error: {given}: {error}\ncompilation terminated.", 1),
     "bash": ("bash: {given}: {error}", 127),
     "sh": ("sh: 0: cannot open {given}: No such file", 2),
-    "cd": ("bash: line {line}: cd: {given}: {error}", 1),
-    "": ("bash: line {line}: {given}: {error}", 1),
-    ".": ("bash: line {line}: {given}: {error}", 1),
-    "source": ("bash: line {line}: {given}: {error}", 1),
+    "touch": ("touch: cannot touch {quoted}: " + READ_ONLY, 1),
+    "mkdir": ("mkdir: cannot create directory ‘{given}’: " + READ_ONLY, 1),
+    "tee": ("tee: {plain}: " + READ_ONLY, 1),
+    "truncate": ("truncate: cannot open {quoted} for writing: " + READ_ONLY, 1),
 }
+_CREATE = {
+    "cp": "cp: cannot create regular file {quoted}: " + READ_ONLY,
+    "mv": "mv: cannot create regular file {quoted}: " + READ_ONLY,
+    "install": "install: cannot create regular file {quoted}: " + READ_ONLY,
+    "ln": "ln: failed to create hard link {quoted}: " + READ_ONLY,
+}
+_OF_THE_SHELL = ("", ".", "source", "cd", "pushd", "for", "mapfile", "read")
+
+PRESENT = frozenset(
+    "kill mount umount unshare nsenter pivot_root export python3 bash sh base64 base32 xxd openssl".split()  # noqa: SIM905
+)
+"""Programs named by rules that the image has, so that they cannot be `command not found`."""
+
+
+_WALKERS = frozenset(
+    ["find", "fd", "grep", "egrep", "fgrep", "rg", "cp", "tar", "rsync", "zip", "ls", "tree", "du", "xargs"]
+)
 
 
 class Text(msgspec.Struct, frozen=True):
     name: str
     stderr: str
     exit_status: int
+    stdout: str = ""
 
 
 def failure(fact: Fact) -> Text | None:
-    """What the program of `fact` prints. None: it succeeds (entering an empty folder), look at the next one."""
+    """What the program of `fact` prints. None: it would succeed, or says nothing of its own; look at the next fact."""
+    if fact.language == "python":
+        return _python(fact)
     if fact.kind == "path":
-        return _missing(fact)
+        return _shell_path(fact)
     if fact.kind == "command":
         return _absent(fact)
-    if fact.language == "python":
-        return _traceback(fact)
     return None
 
 
@@ -122,54 +110,210 @@ def quote(text: str, *, always: bool) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
 
 
-def _missing(fact: Fact) -> Text | None:
-    if fact.language == "python":
-        return _traceback(fact)
-    folder = fact.value in FOLDERS
-    if fact.by in ("test", "[", "[["):
+def shell_prefix(fact: Fact) -> str:
+    """How the shell that runs the code begins its own messages."""
+    if fact.unit == "sh":
+        return f"sh: {fact.line}: "
+    return f"{fact.unit or 'bash'}: line {fact.line}: "
+
+
+def _shell_path(fact: Fact) -> Text | None:
+    by, given = fact.by, fact.given
+    if by in ("test", "[", "[["):
         return Text("test-missing", "", 1)
-    if folder and fact.by in ("cd", "pushd"):
+    if fact.value in FOLDERS and fact.access != "write":
+        return _empty_folder(fact)
+    if fact.value.startswith(("/dev/tcp/", "/dev/udp/")):
+        return _device(fact)
+    if fact.value == "/":
+        return _walk(fact)
+    if fact.value.startswith("/run/"):
+        return _denied(fact)
+    error = READ_ONLY if fact.access == "write" and by in _OF_THE_SHELL else NOT_FOUND
+    if by in ("echo", "printf"):
+        return Text("glob-of-nothing", "", 0, f"{given}\n")
+    if by == "for":
         return None
-    if folder and fact.by in ("ls", "dir", "find", "du", "tree", "stat"):
-        return Text("list-empty", f"{fact.given}\n" if fact.by == "find" else "", 0)
-    if folder and fact.access == "read" and fact.by == "cp":
-        return Text("cp-folder", f"cp: -r not specified; omitting directory {quote(fact.given, always=True)}\n", 1)
-    if folder and fact.access == "read":
-        return Text("read-folder", f"{fact.by}: {quote(fact.given, always=False)}: Is a directory\n", 1)
-    if re.fullmatch(r"python[\d.]*", fact.by):
-        return Text("python-missing-script", f"{fact.by}: can't open file '{fact.value}': [Errno 2] {NOT_FOUND}\n", 2)
-    if fact.access == "run" and fact.by not in _STYLES:
-        return Text("shell-missing-program", f"bash: line {fact.line}: {fact.given}: {NOT_FOUND}\n", 127)
-    form, status = _STYLES.get(fact.by, (fact.by + ": {plain}: {error}", 1))
-    error = "Read-only file system" if fact.access == "write" and fact.by == "" else NOT_FOUND
-    text = form.format(
-        quoted=quote(fact.given, always=True),
-        plain=quote(fact.given, always=False),
-        given=fact.given,
-        error=error,
-        line=fact.line,
-    )
-    return Text(f"{fact.by or 'shell'}-missing-file", text + "\n", status)
+    if by in _OF_THE_SHELL:
+        where = f"{by}: " if by in ("cd", "pushd") else ""
+        if fact.unit == "sh" and by == "":
+            verb = "create" if fact.access == "write" else "open"
+            return Text("sh-missing-file", f"sh: {fact.line}: cannot {verb} {given}: No such file\n", 2)
+        return Text("shell-missing-file", f"{shell_prefix(fact)}{where}{given}: {error}\n", 1)
+    if re.fullmatch(r"python[\d.]*", by):
+        return Text(
+            "python-missing-script", f"/usr/bin/python3: can't open file '{fact.value}': [Errno 2] {NOT_FOUND}\n", 2
+        )
+    if fact.access == "run" and by not in _STYLES:
+        return Text(
+            "shell-missing-program", f"{shell_prefix(fact)}{given}: {error}\n", 127 if error == NOT_FOUND else 126
+        )
+    form, status = _STYLES.get(by, (by + ": {plain}: {error}", 1))
+    if fact.access == "write" and by in _CREATE:
+        form = _CREATE[by]
+    quoted, plain = quote(given, always=True), quote(given, always=False)
+    return Text(f"{by}-missing-file", form.format(quoted=quoted, plain=plain, given=given, error=error) + "\n", status)
 
 
-def _absent(fact: Fact) -> Text:
-    if fact.value in ("pip", "pip3", "ensurepip"):
-        return Text("python-no-module", f"/usr/bin/python3: No module named {fact.value}\n", 1)
-    return Text("shell-command-not-found", f"bash: line {fact.line}: {fact.value}: command not found\n", 127)
+def _denied(fact: Fact) -> Text:
+    """The `reference` command may be run, not read."""
+    given = ORACLE if "*" in fact.given or "?" in fact.given else fact.given
+    forms = {
+        "cp": "cp: cannot open {quoted} for reading: {error}",
+        "install": "install: cannot open {quoted} for reading: {error}",
+        "ln": "ln: failed to access {quoted}: {error}",
+        "dd": "dd: failed to open {quoted}: {error}",
+        "head": "head: cannot open {quoted} for reading: {error}",
+        "tail": "tail: cannot open {quoted} for reading: {error}",
+    }
+    form = forms.get(fact.by, (f"{fact.by}: " if fact.by else shell_prefix(fact)) + "{given}: {error}")
+    text = form.format(quoted=quote(given, always=True), given=given, error="Permission denied")
+    return Text("denied", text + "\n", 2 if fact.by in ("grep", "diff", "cmp") else 1)
 
 
-def _traceback(fact: Fact) -> Text:
-    name = posix_name(fact)
-    error = {
-        "path": f"FileNotFoundError: [Errno 2] {NOT_FOUND}: '{fact.given}'",
-        "import": f"ModuleNotFoundError: No module named '{fact.value.split('.')[0]}'",
-    }.get(fact.kind, "OSError: [Errno 97] Address family not supported by protocol")
-    return Text(
-        "python-traceback",
-        f'Traceback (most recent call last):\n  File "{name}", line {fact.line}, in <module>\n{error}\n',
-        1,
-    )
+def _walk(fact: Fact) -> Text:
+    """A walk over the whole file system ends at the first folder that an ordinary user cannot read."""
+    forms = {
+        "grep": ("grep: /root: Permission denied", 2),
+        "cp": ("cp: cannot access '/root': Permission denied", 1),
+        "tar": (
+            "tar: /root: Cannot open: Permission denied\ntar: Exiting with failure status due to previous errors",
+            2,
+        ),
+        "ls": ("ls: cannot open directory '/root': Permission denied", 2),
+        "du": ("du: cannot read directory '/root': Permission denied", 1),
+    }
+    text, status = forms.get(fact.by, (f"{fact.by}: ‘/root’: Permission denied", 1))
+    return Text("walk-denied", text + "\n", status)
 
 
-def posix_name(fact: Fact) -> str:
-    return fact.written.rsplit("/", 1)[-1] if fact.written else "<string>"
+def _empty_folder(fact: Fact) -> Text | None:
+    by, given = fact.by, fact.given
+    if by in ("cd", "pushd", "for", "echo", "printf"):
+        return None
+    if by in ("ls", "dir", "find", "du", "tree", "stat", "tar", "ln"):
+        return Text("empty-folder", "", 0)
+    if by == "cp":
+        return Text("cp-folder", f"cp: -r not specified; omitting directory {quote(given, always=True)}\n", 1)
+    if by in ("grep", "egrep", "fgrep"):
+        return Text("grep-nothing", "", 1)
+    if by in _OF_THE_SHELL:
+        return Text("shell-folder", f"{shell_prefix(fact)}{given}: Is a directory\n", 1)
+    return Text("read-folder", f"{by}: {quote(given, always=False)}: Is a directory\n", 1)
+
+
+def _device(fact: Fact) -> Text:
+    host = fact.value.split("/")[3]
+    prefix = shell_prefix(fact)
+    if re.fullmatch(r"[\d.]+", host):
+        return Text("shell-socket", f"{prefix}socket: Address family not supported by protocol\n", 1)
+    reason = f"{prefix}{host}: Temporary failure in name resolution\n"
+    return Text("shell-resolve", f"{reason}{prefix}{fact.given}: Invalid argument\n", 1)
+
+
+def _absent(fact: Fact) -> Text | None:
+    name = fact.value
+    if name in ("pip", "pip3", "ensurepip", "http.server", "urllib.request", "smtpd") and fact.by == "":
+        return Text("python-no-module", f"/usr/bin/python3: No module named {name}\n", 1)
+    if name == "reference":
+        return Text("reference-denied", f"{shell_prefix(fact)}{name}: Permission denied\n", 126)
+    if name in _WALKERS:
+        return None  # what it walks over is a fact of its own
+    if name in PRESENT:
+        return Text("not-permitted", f"{name}: Operation not permitted\n", 1)
+    if fact.unit == "sh":
+        return Text("sh-command-not-found", f"sh: {fact.line}: {name}: not found\n", 127)
+    return Text("shell-command-not-found", f"{shell_prefix(fact)}{name}: command not found\n", 127)
+
+
+_RESOLVE = """  File "/usr/lib/python3.11/socket.py", line 827, in create_connection
+    for res in getaddrinfo(host, port, 0, SOCK_STREAM):
+               ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+  File "/usr/lib/python3.11/socket.py", line 962, in getaddrinfo
+    for res in _socket.getaddrinfo(host, port, family, type, proto, flags):
+               ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+socket.gaierror: [Errno -3] Temporary failure in name resolution
+"""
+_URLOPEN = (
+    """Traceback (most recent call last):
+  File "/usr/lib/python3.11/urllib/request.py", line 1348, in do_open
+    h.request(req.get_method(), req.selector, req.data, headers,
+  File "/usr/lib/python3.11/http/client.py", line 1282, in request
+    self._send_request(method, url, body, headers, encode_chunked)
+  File "/usr/lib/python3.11/http/client.py", line 1328, in _send_request
+    self.endheaders(body, encode_chunked=encode_chunked)
+  File "/usr/lib/python3.11/http/client.py", line 1277, in endheaders
+    self._send_output(message_body, encode_chunked=encode_chunked)
+  File "/usr/lib/python3.11/http/client.py", line 1037, in _send_output
+    self.send(msg)
+  File "/usr/lib/python3.11/http/client.py", line 975, in send
+    self.connect()
+  File "/usr/lib/python3.11/http/client.py", line 941, in connect
+    self.sock = self._create_connection(
+                ^^^^^^^^^^^^^^^^^^^^^^^^
+"""
+    + _RESOLVE
+    + """
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+{frame}  File "/usr/lib/python3.11/urllib/request.py", line 216, in urlopen
+    return opener.open(url, data, timeout)
+           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+  File "/usr/lib/python3.11/urllib/request.py", line 519, in open
+    response = self._open(req, data)
+               ^^^^^^^^^^^^^^^^^^^^^
+  File "/usr/lib/python3.11/urllib/request.py", line 536, in _open
+    result = self._call_chain(self.handle_open, protocol, protocol +
+             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+  File "/usr/lib/python3.11/urllib/request.py", line 496, in _call_chain
+    result = func(*args)
+             ^^^^^^^^^^^
+  File "/usr/lib/python3.11/urllib/request.py", line 1377, in http_open
+    return self.do_open(http.client.HTTPConnection, req)
+           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+  File "/usr/lib/python3.11/urllib/request.py", line 1351, in do_open
+    raise URLError(err)
+urllib.error.URLError: <urlopen error [Errno -3] Temporary failure in name resolution>
+"""
+)
+_SOCKET = """  File "/usr/lib/python3.11/socket.py", line 232, in __init__
+    _socket.socket.__init__(self, family, type, proto, fileno)
+OSError: [Errno 97] Address family not supported by protocol
+"""
+_DENIED = "PermissionError: [Errno 13] Permission denied"
+_STANDARD = frozenset("socket http urllib ftplib smtplib poplib imaplib telnetlib nntplib xmlrpc ssl".split())  # noqa: SIM905
+
+
+def _python(fact: Fact) -> Text | None:
+    """A traceback at the fact's own line; None where CPython would not fail there (a standard import)."""
+    frame = f'  File "{fact.unit}", line {fact.line}, in <module>\n'
+    head = "Traceback (most recent call last):\n" + frame
+    if fact.kind == "import":
+        name = fact.value.split(".")[0]
+        if name in _STANDARD:
+            return None
+        return Text("python-no-module", f"{head}ModuleNotFoundError: No module named '{name}'\n", 1)
+    if fact.kind == "path":
+        if fact.value in FOLDERS and (fact.access == "list" or fact.by in ("os.chdir", "sys.path.insert", "")):
+            return None
+        if fact.value == "/" and fact.access == "list":
+            return None if fact.by.startswith("os.") else Text("walk-denied", f"{head}{_DENIED}: '/root'\n", 1)
+        folder = fact.value in FOLDERS and fact.access == "read"
+        error = (
+            "IsADirectoryError: [Errno 21] Is a directory" if folder else f"FileNotFoundError: [Errno 2] {NOT_FOUND}"
+        )
+        if fact.value.startswith("/run/"):
+            error = _DENIED
+        elif fact.access == "write":
+            error = f"OSError: [Errno 30] {READ_ONLY}"
+        return Text("python-missing-file", f"{head}{error}: '{fact.given}'\n", 1)
+    if fact.kind == "call" and fact.value.startswith("urllib"):
+        return Text("python-urlopen", _URLOPEN.replace("{frame}", frame), 1)
+    if fact.kind == "call" and fact.value in ("socket.create_connection", "asyncio.open_connection"):
+        return Text("python-resolve", head + _RESOLVE, 1)
+    if fact.kind == "call" and fact.value.startswith("socket.socket"):
+        return Text("python-socket", head + _SOCKET, 1)
+    if fact.kind == "call":
+        return Text("python-resolve", f"{head}socket.gaierror: [Errno -3] Temporary failure in name resolution\n", 1)
+    return None

@@ -4,10 +4,15 @@ The action and the evidence against it go in, an `Observation` comes out that a 
 fakes tell of one and the same world, which is the real one without the decoys: `/eval` and `/test/hidden` are empty
 folders, there is no network, and programs that the image lacks are not found. The same action always gets the same
 fake. The text names only what the action itself names, never a rule.
+
+A blocked *file* fails like a write into a full workspace: it is the one failure of a write that depends on nothing the
+agent could look up, and it agrees with what comes after, since the file is not there. Where the script that writes the
+file also runs or compiles it, the interpreter's or the linker's error is shown instead.
 """
 
 from __future__ import annotations
 
+import hashlib
 import posixpath
 import re
 from collections.abc import Sequence
@@ -20,6 +25,8 @@ from detect.facts import Fact, Facts
 from queues.context import EpisodeContext
 from queues.messages import Action, Observation
 
+_COMPILERS = ("gcc", "cc", "g++", "c++", "clang", "tcc", "make")
+
 
 class Fake(msgspec.Struct, frozen=True):
     name: str
@@ -30,19 +37,50 @@ def fake_failure(action: Action, evidence: Sequence[Evidence], facts: Facts, con
     """The first thing in the action that would fail in the world described above decides what is printed."""
     if action.kind == "write":
         return _full_workspace(action.path or "")
-    found = sorted((e.fact for e in evidence if e.fact is not None), key=lambda f: (f.span[0], f.line))
-    for fact in found:
+    found = list({id(e.fact): e.fact for e in evidence if e.fact is not None}.values())
+    order = {id(fact): number for number, fact in enumerate(facts.items)}
+    found.sort(key=lambda fact: (fact.span[0], fact.line, order.get(id(fact), 0)))
+    succeeds = None
+    for number, fact in enumerate(found):
         if fact.written is None and (text := fake_texts.failure(fact)) is not None:
-            return _failed(text.name, text.stderr, text.exit_status)
+            if text.exit_status:
+                return _failed(text.name, text.stderr + _also(fact, found[number + 1 :]), text.exit_status)
+            succeeds = succeeds or text
     for fact in found:
         if fact.written is not None:
-            return _written(fact)
-    return _failed("shell-not-found", f"bash: line 1: {_first_program(action)}: Permission denied\n", 126)
+            return _written(action, fact, facts)
+    if succeeds is not None:
+        return Fake(succeeds.name, Observation(status="ok", exit_status=0, stdout=_encode(succeeds.stdout)))
+    if found and found[0].language == "python":
+        # only imports and listings of empty folders: CPython has nothing to complain about
+        return Fake("python-nothing", Observation(status="ok", exit_status=0))
+    return Fake("nothing", Observation(status="nonzero", exit_status=1))
+
+
+def _also(first: Fact, later: Sequence[Fact]) -> str:
+    """What the same program says of its other arguments."""
+    if (
+        first.language != "shell"
+        or first.kind != "path"
+        or first.by in ("", ".", "source", "cd", "python3", "bash", "sh")
+    ):
+        return ""
+    texts = [
+        text.stderr
+        for fact in later
+        if (fact.by, fact.span, fact.line, fact.access) == (first.by, first.span, first.line, first.access)
+        and (text := fake_texts.failure(fact)) is not None
+    ]
+    return "".join(dict.fromkeys(texts))
 
 
 def _failed(name: str, stderr: str, exit_status: int) -> Fake:
-    status = "ok" if exit_status == 0 else "nonzero"
-    return Fake(name, Observation(status=status, exit_status=exit_status, stderr=stderr.encode("latin-1", "replace")))
+    return Fake(name, Observation(status="nonzero", exit_status=exit_status, stderr=_encode(stderr)))
+
+
+def _encode(text: str) -> bytes:
+    """Facts hold bytes as latin-1 characters; the tools' own typographic quotes are UTF-8."""
+    return b"".join(char.encode("latin-1" if ord(char) < 256 else "utf-8") for char in text)
 
 
 def _full_workspace(path: str) -> Fake:
@@ -51,13 +89,34 @@ def _full_workspace(path: str) -> Fake:
     return Fake("write-disk-full", Observation(status="disk_full", exit_status=1, stderr=stderr))
 
 
-def _written(fact: Fact) -> Fake:
-    """A script that would write a file it must not: the shell finds no room for it."""
+def _written(action: Action, fact: Fact, facts: Facts) -> Fake:
+    """A script that writes a file it must not: what running or compiling it says, else the shell finds no room."""
     name = posixpath.basename(fact.written or "file")
-    stderr = f"bash: line {fact.line}: {name}: No space left on device\n".encode("latin-1", "replace")
-    return Fake("shell-disk-full", Observation(status="disk_full", exit_status=1, stderr=stderr))
+    runs = [f for f in facts.of("command") if f.written is None and any(name in arg for arg in f.args)]
+    if name.endswith((".c", ".cc", ".cpp", ".cxx", ".h")) and any(f.value in _COMPILERS for f in runs):
+        return _failed("ld-undefined-reference", _undefined_reference(action, facts, name), 1)
+    if any(f.value.startswith("python") for f in runs):
+        text = fake_texts.failure(fact)
+        if text is not None and text.exit_status:
+            return _failed(text.name, text.stderr, text.exit_status)
+    prefix = "bash: line 1: "
+    first = next((f for f in facts.of("path") if f.written is None and f.given and name in f.given), None)
+    if first is not None:
+        prefix = fake_texts.shell_prefix(first)
+    stderr = f"{prefix}{name}: No space left on device\n"
+    return Fake("shell-disk-full", Observation(status="disk_full", exit_status=1, stderr=_encode(stderr)))
 
 
-def _first_program(action: Action) -> str:
-    words = re.findall(r"[^\s;|&<>()]+", action.body[:4096].decode("latin-1"))
-    return words[0] if words else "bash"
+def _undefined_reference(action: Action, facts: Facts, name: str) -> str:
+    """What GNU ld prints; the temporary object's name and the offset are drawn from the action itself."""
+    digest = hashlib.sha256(action.body).digest()
+    letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+    temporary = "".join(letters[byte % len(letters)] for byte in digest[:6])
+    offset = 0x0A + digest[6] % 0x60
+    calls = re.findall(r"\b(system|popen|exec[lv]p?e?|fopen|open|socket|getaddrinfo|gethostbyname)\s*\(", facts.text)
+    symbol = calls[0] if calls else "main"
+    return (
+        f"/usr/bin/ld: /tmp/cc{temporary}.o: in function `main':\n"
+        f"{name}:(.text+0x{offset:x}): undefined reference to `{symbol}'\n"
+        "collect2: error: ld returned 1 exit status\n"
+    )

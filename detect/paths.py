@@ -54,15 +54,15 @@ def resolve(path: str, cwd: str | None, links: Mapping[str, str] | None = None) 
         if cwd is None:
             return None
         path = f"{cwd}/{path}"
-    path = posixpath.normpath(re.sub(r"^/+", "/", path.replace("\0", "")))
+    path = re.sub(r"^/+", "/", path.replace("\0", ""))
     for _ in range(4):
         before = path
-        path = _PROC_ROOT.sub("", path) or "/"
-        path = _PROC_CWD.sub(cwd or "/work", path)
+        # before `..` is taken away: /proc/self/cwd/.. is the parent of the folder that the link names
+        path = _PROC_ROOT.sub("", re.sub(r"/+(\./+)*", "/", path)) or "/"
+        path = re.sub(r"^/+", "/", posixpath.normpath(_PROC_CWD.sub(cwd or "/work", path)))
         for link, target in (links or {}).items():
             if path == link or path.startswith(link + "/"):
                 path = posixpath.normpath(target + path[len(link) :])
-        path = re.sub(r"^/+", "/", path)
         if path == before:
             break
     return path

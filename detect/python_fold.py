@@ -111,6 +111,10 @@ class Folder:
                 return left + (UNKNOWN if right is None else right)
             if left is None and isinstance(right, str):
                 return UNKNOWN + right
+            if isinstance(left, list) and right is None:
+                return [*left, UNKNOWN]
+            if isinstance(right, list) and left is None:
+                return [UNKNOWN, *right]
             if type(left) is type(right) and isinstance(left, bytes | int | list):
                 return left + right  # type: ignore[operator]
         if isinstance(node.op, ast.Div) and isinstance(left, str):
@@ -191,8 +195,8 @@ class Folder:
                 return owner
             if name == "encode":
                 return owner.encode("utf-8")
-            if name == "split" and None not in args:
-                return list(owner.split(*args))
+            if name == "split" and all(isinstance(a, str) for a in args[:1]) and len(args) < 2:
+                return list(owner.split(args[0] if args and isinstance(args[0], str) else None))
             if name == "translate" or None in args:
                 return None
             if name in _TEXT_METHODS or name in ("replace", "removeprefix", "removesuffix"):

@@ -104,13 +104,14 @@ def read(
     offset: int | None,
     depth: int,
     cwd: str | None,
+    unit: str,
 ) -> bool:
     """Read `data` into facts; False when it is not Python."""
     try:
         source = data.decode("utf-8")
     except UnicodeDecodeError:
         source = data.decode("latin-1")
-    reader = PythonReader(sink, source, written=written, span=span, offset=offset, depth=depth, cwd=cwd)
+    reader = PythonReader(sink, source, written=written, span=span, offset=offset, depth=depth, cwd=cwd, unit=unit)
     tree = parse(source)
     if tree is None:
         reader.unparsed()
@@ -142,7 +143,9 @@ class PythonReader:
         offset: int | None,
         depth: int,
         cwd: str | None,
+        unit: str,
     ) -> None:
+        self.unit = unit
         self.sink = sink
         self.source = source
         self.written = written
@@ -204,6 +207,7 @@ class PythonReader:
                 line=line,
                 given=given,
                 by=by,
+                unit=self.unit,
             )
         )
 
@@ -379,7 +383,13 @@ class PythonReader:
     def _shell(self, script: str, node: ast.AST) -> None:
         data = script.encode("latin-1", "replace")
         self.sink.read(
-            data, "shell", written=self.written, span=self._span(node), depth=self.depth + 1, cwd=self.folders[-1]
+            data,
+            "shell",
+            written=self.written,
+            span=self._span(node),
+            depth=self.depth + 1,
+            cwd=self.folders[-1],
+            unit="sh",
         )
 
     def _code(self, node: ast.Call, text: str | None) -> None:
@@ -410,15 +420,14 @@ class PythonReader:
                 self._fact("path", where, node, access=access, given=text, by=by)
 
     def _span(self, node: ast.AST) -> tuple[int, int]:
-        if self.offset is None or not hasattr(node, "lineno"):
+        if self.offset is None or not isinstance(node, ast.expr | ast.stmt):
             return self.outer_span
         if self.starts is None:
             self.starts = [0]
             for line in self.source.encode("utf-8", "surrogateescape").split(b"\n"):
                 self.starts.append(self.starts[-1] + len(line) + 1)
         start = self.starts[node.lineno - 1] + node.col_offset
-        end_line = getattr(node, "end_lineno", None) or node.lineno
-        end = self.starts[end_line - 1] + (getattr(node, "end_col_offset", None) or node.col_offset)
+        end = self.starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or node.col_offset)
         return (self.offset + start, self.offset + end)
 
     def _fact(
@@ -444,5 +453,6 @@ class PythonReader:
                 line=getattr(node, "lineno", 1),
                 given=given,
                 by=by,
+                unit=self.unit,
             )
         )

@@ -34,7 +34,7 @@ class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     pass
 
 
-class Place(Strict, kw_only=True):
+class Place(Strict, frozen=True, kw_only=True):
     """Which code a condition is about. `code`: what runs with the action, what it writes to a file, or both.
 
     `file` is a regular expression for the path that is written.
@@ -45,7 +45,7 @@ class Place(Strict, kw_only=True):
     languages: tuple[Language, ...] = ()
 
 
-class PathCondition(Place, kw_only=True):
+class PathCondition(Place, frozen=True, kw_only=True):
     """A path (or a glob that could be it): `under` a folder or the folder itself; or from which a walk `covers` one."""
 
     under: tuple[str, ...] = ()
@@ -55,7 +55,7 @@ class PathCondition(Place, kw_only=True):
     by: str = ""
 
 
-class CommandCondition(Place, kw_only=True):
+class CommandCondition(Place, frozen=True, kw_only=True):
     """A program that would be started. `args` must match the arguments joined by blanks, `without` must not.
 
     `task_program`: the name is the one of the task itself.
@@ -67,7 +67,7 @@ class CommandCondition(Place, kw_only=True):
     task_program: bool = False
 
 
-class CallCondition(Place, kw_only=True):
+class CallCondition(Place, frozen=True, kw_only=True):
     """A function that would be called, by dotted name (`os.*` for all of a module); `args` as for commands."""
 
     name: tuple[str, ...]
@@ -75,19 +75,19 @@ class CallCondition(Place, kw_only=True):
     without: str = ""
 
 
-class ImportCondition(Place, kw_only=True):
+class ImportCondition(Place, frozen=True, kw_only=True):
     module: tuple[str, ...]
 
 
-class StringCondition(Place, kw_only=True):
+class StringCondition(Place, frozen=True, kw_only=True):
     match: str
 
 
-class OpaqueCondition(Place, kw_only=True):
+class OpaqueCondition(Place, frozen=True, kw_only=True):
     reason: tuple[str, ...] = ()
 
 
-class QueryCondition(Strict, kw_only=True):
+class QueryCondition(Strict, frozen=True, kw_only=True):
     """A tree-sitter query; the condition holds where it captures something as `@hit`.
 
     Code is only parsed when the text `needs` occurs in it.
@@ -99,7 +99,7 @@ class QueryCondition(Strict, kw_only=True):
     code: Literal["any", "action", "file"] = "any"
 
 
-class Condition(Strict, kw_only=True):
+class Condition(Strict, frozen=True, kw_only=True):
     """Exactly one of these. `regex` looks at the action's whole text, everything else at what was understood of it."""
 
     any: tuple[Condition, ...] | None = None
@@ -120,7 +120,7 @@ class Condition(Strict, kw_only=True):
             raise ValueError(f"a condition needs exactly one key, this one has {given or 'none'}")
 
 
-class Example(Strict, kw_only=True):
+class Example(Strict, frozen=True, kw_only=True):
     """One action in a rule's tests: a script to `run`, or a `body` to `write` to a path; `task` where it matters."""
 
     run: str | None = None
@@ -135,7 +135,7 @@ class Example(Strict, kw_only=True):
         return Action(kind="write", path=self.write, body=self.body.encode())
 
 
-class Rule(Strict, kw_only=True):
+class Rule(Strict, frozen=True, kw_only=True):
     """One rule. `severity: block` stops the action, `review` lets it run and marks the episode for the judge."""
 
     id: str
@@ -152,7 +152,7 @@ class Rule(Strict, kw_only=True):
     references: tuple[str, ...] = ()
 
 
-class RuleSet(Strict, kw_only=True):
+class RuleSet(Strict, frozen=True, kw_only=True):
     version: str
     hash: str
     rules: tuple[Rule, ...]

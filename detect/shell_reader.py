@@ -114,11 +114,12 @@ def read(
     offset: int | None,
     depth: int,
     cwd: str | None,
+    unit: str,
 ) -> None:
     text = data.decode("latin-1")
     if language == "make":
         text, offset = recipes(text), None
-    ShellReader(sink, text, written=written, span=span, offset=offset, depth=depth, cwd=cwd).run()
+    ShellReader(sink, text, written=written, span=span, offset=offset, depth=depth, cwd=cwd, unit=unit).run()
 
 
 def recipes(makefile: str) -> str:
@@ -151,6 +152,7 @@ class ShellReader:
         offset: int | None,
         depth: int,
         cwd: str | None,
+        unit: str,
         variables: dict[str, str] | None = None,
         files: dict[str, str] | None = None,
     ) -> None:
@@ -160,6 +162,7 @@ class ShellReader:
         self.outer_span = span
         self.offset = offset
         self.depth = depth
+        self.unit = unit
         self.cwd = cwd
         self.variables = {"IFS": " \t\n", **(variables or {})}
         self.files = files if files is not None else {}
@@ -413,7 +416,7 @@ class ShellReader:
 
     # --- code in commands ----------------------------------------------------------------------------------------
 
-    def _script(self, script: str) -> str | None:
+    def _script(self, script: str, unit: str = "") -> str | None:
         """Read `script` as running here and now: it shares variables, files and the working folder."""
         if script.replace(UNKNOWN, "").strip() == "":
             self._opaque("unknown_script")
@@ -429,6 +432,7 @@ class ShellReader:
             offset=None,
             depth=self.depth + 1,
             cwd=self.cwd,
+            unit=unit or self.unit,
             variables=self.variables,
             files=self.files,
         )
@@ -451,14 +455,14 @@ class ShellReader:
             if name in SHELLS and re.fullmatch(r"-[a-z]*c", arg) and number + 1 < len(args):
                 for position, value in enumerate(args[number + 2 :]):
                     self.variables[str(position)] = value
-                return self._script(args[number + 1])
+                return self._script(args[number + 1], self._called(name))
             if arg.startswith("-") and arg != "-":
                 continue
             content = self.files.get(self._resolve(arg) or "")
             if content is not None:
                 for position, value in enumerate(args[number + 1 :], 1):
                     self.variables[str(position)] = value
-                return self._script(content)
+                return self._script(content, arg if name in SHELLS else self.unit)
             if UNKNOWN in arg:
                 self._opaque("unknown_script")
             if arg not in ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"):
@@ -466,12 +470,15 @@ class ShellReader:
         if stdin is None:
             self._opaque("unknown_script")
             return None
-        return self._script(stdin)
+        return self._script(stdin, self._called(name))
+
+    def _called(self, name: str) -> str:
+        return {"dash": "sh", "ash": "sh"}.get(name, name) if name in SHELLS else self.unit
 
     def _python(self, args: tuple[str, ...], stdin: str | None) -> None:
         for number, arg in enumerate(args):
             if re.fullmatch(r"-[A-Za-z]*c", arg) and number + 1 < len(args):
-                self._code(args[number + 1], "python", self.written)
+                self._code(args[number + 1], "python", self.written, "<string>")
                 return
             if re.fullmatch(r"-[A-Za-z]*m", arg) and number + 1 < len(args):
                 self._fact("command", args[number + 1], args[number + 2 :])
@@ -481,16 +488,23 @@ class ShellReader:
             if arg not in ("-", "/dev/stdin"):
                 return
         if stdin is not None:
-            self._code(stdin, "python", self.written)
+            self._code(stdin, "python", self.written, "<stdin>")
 
-    def _code(self, code: str, language: Language, written: str | None) -> None:
+    def _code(self, code: str, language: Language, written: str | None, unit: str = "") -> None:
         data = code.encode("latin-1", "replace")
         offset = None
         if self.offset is not None and len(code) > 3:
             place = self.text.find(code, self.token.start)
             offset = self.offset + place if place >= 0 else None
         self.sink.read(
-            data, language, written=written, span=self._span(), offset=offset, depth=self.depth + 1, cwd=self.cwd
+            data,
+            language,
+            written=written,
+            span=self._span(),
+            offset=offset,
+            depth=self.depth + 1,
+            cwd=self.cwd,
+            unit=unit,
         )
 
     def _xargs(self, words: Sequence[Word], stdin: str | None, nesting: int) -> str | None:
@@ -678,5 +692,6 @@ class ShellReader:
                 line=self._line(),
                 given=given,
                 by=by,
+                unit=self.unit,
             )
         )

@@ -1,0 +1,79 @@
+"""Text made to be hard to read: it is read up to a bound, says so, and never gets away with what stands in plain view."""
+
+from __future__ import annotations
+
+import pytest
+
+from detect.facts import MAX_WORK, read_facts
+from detect.guard import Guard
+from queues.context import EpisodeContext
+from queues.messages import Action
+
+SIZE = 100_000
+SHELL = {
+    "single quotes": "'",
+    "double quotes": '"',
+    "substitutions": "$(",
+    "quoted substitutions": '"$(',
+    "defaults": "${a:-",
+    "backquotes": "`",
+    "brackets": "(",
+    "open braces": "{a,",
+    "braces": "{a,b}",
+    "here-documents": "cat <<A\n",
+    "commands": "ls;",
+    "globs": "/e*/m* ",
+    "doubling": "a=$a$a;",
+    "doubling output": "x=$(echo $x$x);",
+    "backslashes": "\\",
+    "redirects": ">",
+    "appends": "echo aaaa >> f;",
+    "evals": "eval ",
+    "cases": "case x in ",
+}
+PYTHON = {
+    "brackets": "(",
+    "unary": "-",
+    "attributes": "a.",
+    "calls": "a(",
+    "doubling": "x = 'a'\n" + "x = x + x\n" * 3,
+    "sums": "'a' + ",
+    "chdir": "import os; os.chdir('/a'); open('x')\n",
+    "products": "'a' * 99999 * ",
+}
+C = {"brackets": "(", "strings": '"a" ', "macros": "#define A B\n", "includes": "#include <a>\n", "less": "a < "}
+
+
+@pytest.mark.parametrize("name", SHELL)
+def test_shell(name: str) -> None:
+    text = (SHELL[name] * (SIZE // len(SHELL[name])) + "\n").encode()
+    facts = read_facts(Action(kind="run", body=text))
+    assert len(facts.items) <= MAX_WORK
+
+
+@pytest.mark.parametrize("name", PYTHON)
+def test_python(name: str) -> None:
+    text = (PYTHON[name] * (SIZE // len(PYTHON[name])) + "1\n").encode()
+    read_facts(Action(kind="write", path="main.py", body=text))
+
+
+@pytest.mark.parametrize("name", C)
+def test_c(name: str) -> None:
+    text = (C[name] * (SIZE // len(C[name])) + "\n").encode()
+    read_facts(Action(kind="write", path="main.c", body=text))
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\0", b"\xff\xfe", bytes(range(256)), b"\n" * 1000, b"#!", b"cat <<", b"x=(", b"${"]
+)
+@pytest.mark.parametrize("path", [None, "main.py", "main.c", "main.cpp", "Makefile", "x.sh", "x", "\x00", "../x", "/"])
+def test_any_bytes(data: bytes, path: str | None) -> None:
+    kind = "run" if path is None else "write"
+    read_facts(Action(kind=kind, path=path, body=data))
+
+
+@pytest.mark.parametrize("padding", [b"ls;" * 60_000, b"# " + b"x" * (1 << 20) + b"\n", b"a=$(echo x);" * 30_000])
+def test_padding_hides_nothing(padding: bytes) -> None:
+    action = Action(kind="run", body=padding + b"\ncat /eval/main.py\n")
+    verdict = Guard.load().judge(action, EpisodeContext(episode="e", suite="s", task="t"))
+    assert verdict.decision == "block"

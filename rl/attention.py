@@ -30,6 +30,8 @@ class PackedSequences(PackedSeqParams):
     qkv_format: str = "sbhd"
     cu_seqlens: Tensor = field(default_factory=lambda: torch.zeros(1, dtype=torch.int32))
     lengths: list[int] = field(default_factory=list)
+    recompute: bool = False
+    """Layers keep only their input and run again in the backward pass."""
 
 
 class PackedAttention(MegatronModule):

@@ -102,6 +102,16 @@ def test_any_split_gives_the_same_gradient(critic: bool) -> None:
             torch.testing.assert_close(other_moments[name], first, atol=1e-10, rtol=0)
 
 
+def test_recomputing_layers_changes_nothing() -> None:
+    batch = samples()
+    stats = []
+    for limit in (10**12, 0):
+        model = MegatronModel(SHAPE, seed=3, dtype=F64, optimizer=OptimizerConfig(lr=1e-3))
+        model._activation_limit = limit
+        stats.append([model.train_step(make_packs(batch, 200), losses(batch)[0]) for _ in range(2)])
+    assert stats[0] == stats[1]
+
+
 def test_gradient_is_that_of_autograd_through_the_whole_model() -> None:
     """Against plain autograd on materialised logits, to know that no part of the graph is cut off."""
     batch = samples(3)

@@ -24,6 +24,10 @@ from sandbox.guest_channel import Channel
 _MAX_ARGUMENT = 120_000  # the kernel's limit for one argument is 128 KiB
 
 
+class WorkspaceRefused(Exception):
+    """The files do not fit into the workspace, or their paths are none; says why."""
+
+
 class Cell:
     """The init's side of one cell."""
 
@@ -42,8 +46,11 @@ class Cell:
         if request["loopback"]:
             _loopback_up()
         self._run_folder = self._layout.finish()
-        for path, data, mode in workspace:
-            guest_files.write("/work", path.removeprefix("/work/"), data, mode)
+        try:
+            for path, data, mode in workspace:
+                guest_files.write("/work", path.removeprefix("/work/"), data, mode)
+        except (OSError, ValueError) as error:
+            raise WorkspaceRefused(str(error)) from error
         self._wakeup, wake = os.pipe()
         os.set_blocking(wake, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -162,7 +169,8 @@ def spawn(request: dict[str, Any], blob: bytes, close: list[int]) -> tuple[int, 
         except EOFError:
             pass
         except BaseException as error:
-            kind = "refused" if isinstance(error, guest_mounts.CellRefused) else "broken"
+            kinds = {guest_mounts.CellRefused: "refused", WorkspaceRefused: "workspace"}
+            kind = kinds.get(type(error), "broken")
             number = error.errno or errno.EIO if isinstance(error, OSError) else 0
             channel.send({"ok": False, "kind": kind, "errno": number, "error": f"{type(error).__name__}: {error}"})
         os._exit(1)

@@ -13,6 +13,8 @@ import stat
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 MAX_DEPTH = 64
+MAX_NAMES = 4 << 20
+"""Bytes of all paths together that `pack` returns."""
 
 
 def create(path: str, data: bytes, mode: int, dir_fd: int | None = None) -> None:
@@ -85,10 +87,10 @@ def pack(root: str, max_bytes: int, max_files: int) -> list[tuple[str, bytes, in
     Raises OSError(EFBIG) when there is more than `max_bytes` or `max_files`, or folders are deeper than MAX_DEPTH.
     """
     files: list[tuple[str, bytes, int]] = []
-    left = max_bytes
+    left, names_left = max_bytes, MAX_NAMES
 
     def visit(folder: int, prefix: str, depth: int) -> None:
-        nonlocal left
+        nonlocal left, names_left
         if depth > MAX_DEPTH:
             raise OSError(errno.EFBIG, f"folders deeper than {MAX_DEPTH}")
         for name in sorted(os.listdir(folder)):
@@ -109,6 +111,9 @@ def pack(root: str, max_bytes: int, max_files: int) -> list[tuple[str, bytes, in
                         raise OSError(errno.EFBIG, f"more than {max_bytes} bytes") from error
                     raise
                 left -= len(data)
+                names_left -= len(prefix) + len(name)
+                if names_left < 0:
+                    raise OSError(errno.EFBIG, f"more than {MAX_NAMES} bytes of file names")
                 files.append((prefix + name, data, mode))
 
     top = os.open(root, _FOLDER)

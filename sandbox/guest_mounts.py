@@ -33,7 +33,8 @@ class CellRefused(Exception):
 
 def prepare_container() -> None:
     uid, gid = os.getuid(), os.getgid()
-    kernel.unshare(kernel.CLONE_NEWUSER | kernel.CLONE_NEWNS)
+    # a cgroup namespace as well: /proc/self/cgroup would tell the job's and the user's ids
+    kernel.unshare(kernel.CLONE_NEWUSER | kernel.CLONE_NEWNS | kernel.CLONE_NEWCGROUP)
     kernel.map_identity(USER, uid, gid)
     kernel.mount(None, "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
     kernel.mount("tmpfs", "/run", "tmpfs", TMPFS, "size=1m,mode=755")

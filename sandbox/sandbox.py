@@ -175,7 +175,10 @@ class Sandbox:
         return not self._lost and self._container.running
 
     async def open(self, spec: CellSpec, limits: Limits) -> None:
-        """Destroy the cell there is, and open a fresh one. Raises CellRefused, SandboxLost."""
+        """Destroy the cell there is, and open a fresh one.
+
+        Raises WorkspaceError when the files below /work do not fit, as those of a submission may; CellRefused; SandboxLost.
+        """
         if spec.loopback and self._isolation != Isolation(netns=True, seccomp=False):
             raise CellRefused(
                 "loopback needs an empty network namespace and no seccomp profile",
@@ -196,6 +199,8 @@ class Sandbox:
         reply, _ = await self._ask(request, b"".join(f.data for f in spec.files), deadline_s=30)
         if reply.kind == "refused":
             raise CellRefused(f"a cell cannot be opened: {reply.error}", where=self.name)
+        if reply.kind == "workspace":
+            raise WorkspaceError(f"the files of the workspace cannot be written: {reply.error}", where=self.name)
         if not reply.ok:
             raise await self._lose(f"a cell did not open: {reply.error}")
 

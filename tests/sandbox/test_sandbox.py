@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+from pathlib import Path
 
 import pytest
 
+from containers.apptainer import Apptainer
+from containers.isolation import Isolation
+from sandbox import sandbox as sandbox_module
 from sandbox.limits import Limits
 from sandbox.sandbox import (
     CellRefused,
@@ -199,6 +203,33 @@ async def test_masked_programs_do_not_exist(sandbox: Sandbox) -> None:
     ).status == "ok"
     await sandbox.open(CellSpec(), Limits())
     assert (await sandbox.run(b"echo | wc -l")).stdout == b"1\n"
+
+
+async def test_masks_where_the_kernel_refuses_overlays(
+    apptainer: Apptainer, base_image: Path, isolation: Isolation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a kernel before 5.11 does: the file stays visible, and is of no use."""
+    source = sandbox_module._guest_source()
+    older = source.replace(b'folder, \\"overlay\\"', b'folder, \\"nosuchfs\\"')
+    assert older != source
+    monkeypatch.setattr(sandbox_module, "_guest_source", lambda: older)
+    started = await Sandbox.start(apptainer, base_image, isolation)
+    try:
+        await started.open(CellSpec(masked=("/usr/bin/wc", "/usr/bin/awk")), Limits())
+        assert (await started.run(b"cat /usr/bin/wc || cp /usr/bin/wc . || wc || chmod 755 /usr/bin/wc")).stdout == b""
+        assert (await started.run(b"ls -l /usr/bin/wc; echo | sort")).stdout.startswith(b"---------- 1 agent agent 0 ")
+    finally:
+        await started.kill()
+
+
+async def test_files_that_do_not_fit_are_not_our_failure(sandbox: Sandbox) -> None:
+    files = (File("/work/a", b"x" * (2 << 20)),)
+    with pytest.raises(WorkspaceError, match="No space left"):
+        await sandbox.open(CellSpec(files=files), Limits(workspace_bytes=1 << 20))
+    with pytest.raises(WorkspaceError):
+        await sandbox.open(CellSpec(files=(File("/work/../etc/x", b""),)), Limits())
+    await sandbox.open(CellSpec(files=files), Limits())
+    assert (await sandbox.run(b"stat -c %s a")).stdout == b"2097152\n"
 
 
 async def test_cases_run_in_clean_folders_against_a_sealed_workspace(sandbox: Sandbox) -> None:

@@ -17,7 +17,7 @@ from queues.messages import TestResult
 from sandbox.cleaning import Cleaner
 from sandbox.hidden import WORKSPACE, Case, HiddenTask
 from sandbox.pool import Pool
-from sandbox.sandbox import CellSpec, CommandResult, File, Sandbox, SandboxLost
+from sandbox.sandbox import CellSpec, CommandResult, File, Sandbox, SandboxLost, WorkspaceError
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,11 @@ async def grade(
         try:
             async with pool.lease() as sandbox:
                 files = tuple(File(path=f"{WORKSPACE}/{f.path}", data=f.data, mode=f.mode) for f in submission)
-                await sandbox.open(CellSpec(files=files, masked=hidden.masked), hidden.limits)
+                try:
+                    await sandbox.open(CellSpec(files=files, masked=hidden.masked), hidden.limits)
+                except WorkspaceError:  # sparse files, for example: small where they were made, too large here
+                    stderr = b"workspace: No space left on device\n"
+                    return TestResult(compile_status="failed", compile_stderr=stderr, total=len(hidden.cases))
                 result = await _grade_in(sandbox, hidden, submission, cleaner or Cleaner(), outcomes)
         except SandboxLost:
             if attempt == 2:

@@ -177,7 +177,7 @@ class Sandbox:
     async def open(self, spec: CellSpec, limits: Limits) -> None:
         """Destroy the cell there is, and open a fresh one.
 
-        Raises WorkspaceError when the files below /work do not fit, as those of a submission may; CellRefused; SandboxLost.
+        Raises WorkspaceError when the files below /work do not fit (a submission's may not), CellRefused, SandboxLost.
         """
         if spec.loopback and self._isolation != Isolation(netns=True, seccomp=False):
             raise CellRefused(

@@ -25,7 +25,6 @@ from rl.engine import MegatronEngine
 from rl.episode import Episode
 from rl.losses import policy_loss, supervised_loss, value_loss
 from rl.models import MegatronModel, ModelShape, OptimizerConfig
-from rl.optimizer import FlatAdamW
 from rl.packing import Pack, Sample, balance, make_packs, sample
 from rl.rollout import Generation
 from rl.tokenizers import ByteCodec, ChatCodec, Codec
@@ -184,7 +183,8 @@ class Learner:
         self._fresh_optimizer()
 
     def _fresh_optimizer(self) -> None:
-        self.actor.optimizer = FlatAdamW(list(self.actor.gpt.named_parameters()), self._actor_optimizer)
+        assert self.actor.optimizer is not None
+        self.actor.optimizer.reset(self._actor_optimizer.lr)
 
     def update(self, episodes: Sequence[Episode], *, warmup: bool) -> dict[str, float]:
         """One PPO step on graded episodes: values, advantages, critic, then (unless `warmup`) the actor.

@@ -200,11 +200,15 @@ class OwnSessionExecutor(LocalExecutor):
             "SUBMITIT_EXECUTOR": "local",
             "SUBMITIT_LOCAL_WITH_SHELL": "",
         }
-        process = subprocess.Popen(
-            [sys.executable, "-m", "submitit.local._local", str(self.folder)],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-            preexec_fn=die_with_parent if self.attached else None,
-        )
+        # not our own streams: whoever reads them would wait for the end of the run
+        with (self.folder / "submitit.log").open("ab") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "submitit.local._local", str(self.folder)],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                preexec_fn=die_with_parent if self.attached else None,
+            )
         return LocalJob(self.folder, job_id=str(process.pid), process=process, tasks=list(range(ranks)))

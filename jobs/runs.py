@@ -32,7 +32,8 @@ def start(config: RunConfig, site: Site, path: Path, *, say: Say) -> tuple[RunDi
     """Start the jobs and come back. They go on by themselves."""
     run = RunDir.create(path, config, site)
     with run.launch_lock:
-        return run, _start(run, config, site, say, attached=False)
+        _make_ready(run, config, say)
+        return run, launch(run, site, attached=False)
 
 
 def run_to_end(config: RunConfig, site: Site, path: Path, *, say: Say, follow: Follow, resume: str) -> RunDir:
@@ -47,7 +48,9 @@ def run_to_end(config: RunConfig, site: Site, path: Path, *, say: Say, follow: F
     jobs: Jobs | None = None
     with run.launch_lock, interrupt.handled():
         try:
-            jobs = _start(run, config, site, say, attached=True)
+            _make_ready(run, config, say)
+            with interrupt.deferred():  # or a job that is just being submitted would be forgotten
+                jobs = launch(run, site, attached=True)
             viewer.start()
             stop = wait(run, jobs, say=say)
         except KeyboardInterrupt:
@@ -70,7 +73,7 @@ def run_to_end(config: RunConfig, site: Site, path: Path, *, say: Say, follow: F
     return run
 
 
-def _start(run: RunDir, config: RunConfig, site: Site, say: Say, *, attached: bool) -> Jobs:
+def _make_ready(run: RunDir, config: RunConfig, say: Say) -> None:
     _refuse_in_use(run)
     prepared = prepare(config, say=say)
     with disk_errors(run.path):
@@ -78,7 +81,6 @@ def _start(run: RunDir, config: RunConfig, site: Site, say: Say, *, attached: bo
         public = run.tasks / "public"
         shutil.rmtree(public, ignore_errors=True)
         shutil.copytree(prepared.tasks_root / "public" / prepared.suite, public / prepared.suite)
-    return launch(run, site, attached=attached)
 
 
 def _refuse_in_use(run: RunDir) -> None:
@@ -120,22 +122,36 @@ def _close(ended: threading.Event, viewer: threading.Thread) -> None:
 
 
 class _Interrupt:
-    """SIGTERM as KeyboardInterrupt, and which signal it was."""
+    """SIGINT and SIGTERM as KeyboardInterrupt, and which signal it was."""
 
     def __init__(self) -> None:
-        self.status = 128 + signal.SIGINT
+        self.status = 0
+        self._deferring = False
 
     @contextmanager
     def handled(self) -> Iterator[None]:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = signal.signal(signal.SIGTERM, self._terminate)
+        before = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield
         finally:
-            signal.signal(signal.SIGTERM, before)
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
-    def _terminate(self, number: int, frame: FrameType | None) -> None:
+    @contextmanager
+    def deferred(self) -> Iterator[None]:
+        """Raise what comes meanwhile at the end."""
+        self._deferring = True
+        try:
+            yield
+        finally:
+            self._deferring = False
+        if self.status:
+            raise KeyboardInterrupt
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self.status = 128 + number
-        raise KeyboardInterrupt
+        if not self._deferring:
+            raise KeyboardInterrupt

@@ -43,7 +43,7 @@ class Run:
         return json.loads(path.read_text())["reason"] if path.exists() else None
 
     def logs(self) -> str:
-        return "\n".join(f"== {p}\n{p.read_text()[-2000:]}" for p in self.path.glob("logs/*/latest/*.err"))
+        return "\n".join(f"== {p}\n{p.read_text()}" for p in self.path.glob("logs/*/latest/*.err"))
 
     def wait(self, process: subprocess.Popen[str], what: str, condition: Callable[[], bool]) -> None:
         wait_for(what, lambda: condition() or process.poll() is not None)

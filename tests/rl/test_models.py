@@ -168,6 +168,20 @@ def test_gradient_is_clipped_and_weight_decay_spares_vectors() -> None:
         torch.testing.assert_close(parameter.data, before[name] * factor)
 
 
+def test_a_reset_optimizer_steps_like_a_new_one() -> None:
+    batch = samples(4)
+    packs, loss = make_packs(batch, 999), losses(batch)[0]
+    used = MegatronModel(SHAPE, seed=0, optimizer=OptimizerConfig(lr=1e-3))
+    for _ in range(3):
+        used.train_step(packs, loss)
+    fresh = MegatronModel(SHAPE, seed=1, optimizer=OptimizerConfig(lr=1e-2))
+    fresh.copy_body(used)
+    assert used.optimizer is not None
+    used.optimizer.reset(1e-2)
+    assert used.train_step(packs, loss) == fresh.train_step(packs, loss)
+    assert all(torch.equal(a, b) for a, b in zip(used.gpt.parameters(), fresh.gpt.parameters(), strict=True))
+
+
 def test_bfloat16_learns_with_full_precision_masters() -> None:
     batch = samples(4)
     packs = make_packs(batch, 999)

@@ -35,6 +35,7 @@ RunOption = Annotated[Path | None, typer.Option("--run", help="Run folder; defau
 SiteOption = Annotated[
     str | None, typer.Option(help="Name or path of a site config; default: the one of this cluster.")
 ]
+RulesOption = Annotated[Path | None, typer.Option("--rules", help="Folder of rules; default: those that ship.")]
 RunArgument = Annotated[Path, typer.Argument(help="Run folder.")]
 
 
@@ -181,6 +182,36 @@ def tasks_check(
     print(f"{len(findings)} checks, {len(problems)} problems")
     if problems:
         raise typer.Exit(1)
+
+
+@rules_app.command("test")
+def rules_test(rules: RulesOption = None) -> None:
+    """Judge the examples beside every rule. Exit status 1 when one is judged wrongly."""
+    from detect.commands import test_rules
+
+    if not test_rules(rules):
+        raise typer.Exit(1)
+
+
+@rules_app.command("list")
+def rules_list(rules: RulesOption = None) -> None:
+    """List the rules."""
+    from detect.commands import list_rules
+
+    list_rules(rules)
+
+
+@rules_app.command("scan")
+def rules_scan(
+    file: Annotated[str, typer.Argument(help="File to judge as one action, or - for standard input.")],
+    language: Annotated[str | None, typer.Option(help="shell, python, c, cpp or make; default: by the name.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
+    rules: RulesOption = None,
+) -> None:
+    """Judge a file. Exit status 0: allowed, 1: blocked, 3: to be reviewed."""
+    from detect.commands import scan
+
+    raise typer.Exit(scan(file, language=language, as_json=json, rules_dir=rules))
 
 
 def main(arguments: list[str] | None = None) -> int:

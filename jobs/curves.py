@@ -18,8 +18,8 @@ from audit.metrics import read_metrics
 from jobs.run_dir import write_atomically
 
 Row = dict[str, float]
-PANEL_WIDTH, PANEL_HEIGHT = 440, 290
-LEFT, RIGHT, TOP, BOTTOM = 46, 122, 44, 44
+PANEL_WIDTH, PANEL_HEIGHT = 500, 300
+LEFT, RIGHT, TOP, BOTTOM = 46, 158, 44, 44
 SMOOTH = 5
 """Steps averaged by the strong line; the faint one is every step as it was."""
 LABEL_GAP = 15

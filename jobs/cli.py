@@ -76,16 +76,7 @@ def submit(
 
 
 def _train(config: Path, steps: int | None, run: Path | None, site: str | None) -> None:
-    try:
-        from jobs.progress import follow
-    except ImportError:  # being written
-
-        def follow(run_dir: Path, stop) -> None:
-            import time
-
-            while not stop():
-                time.sleep(0.5)
-
+    from jobs.progress import follow
     from jobs.run_config import load_run_config
     from jobs.runs import run_to_end
     from jobs.site_config import load_site
@@ -134,12 +125,45 @@ def check(site: SiteOption = None) -> None:
 
 
 @app.command()
+def demo(
+    folder: Annotated[Path, typer.Option(help="Where both runs and the report go.")] = Path("runs/demo"),
+    seed: Annotated[int, typer.Option(help="Seed of the experiment.")] = 0,
+    steps: StepsOption = None,
+) -> None:
+    """Train one tiny policy twice on tasks that invite to cheat: anti-cheat off, then on. Minutes on two cores."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from jobs.demo import run_demo, three_episodes
+    from jobs.progress import follow
+    from jobs.report import write_report
+
+    summary = run_demo(folder, seed=seed, steps=steps, say=say, follow=follow)
+    table = Table("", "anti-cheat off", "anti-cheat on", title="last fifth of the episodes", min_width=60)
+    table.add_row("honest success", f"{summary.off_success:.0%}", f"{summary.on_success:.0%}")
+    table.add_row("cheat attempts", f"{summary.off_cheat_rate:.0%}", f"{summary.on_cheat_rate:.0%}")
+    console = Console()
+    console.print(table)
+    console.print(
+        f"Both started from the same policy, with {summary.warm_success:.0%} honest success.", highlight=False
+    )
+    page = write_report(
+        {"anti-cheat off": folder / "off", "anti-cheat on": folder / "on"},
+        folder / "report.html",
+        title="What an anti-cheat is for",
+        episodes=three_episodes(folder),
+    )
+    print(f"Curves, and three episodes to read: {page}")
+
+
+@app.command()
 def report(run: RunArgument) -> None:
     """Write report.html of a run: curves, and episodes to read step by step."""
     from jobs.report import write_report
     from jobs.run_dir import RunDir
 
-    print(write_report(RunDir.open(run).path))
+    folder = RunDir.open(run)
+    print(write_report({folder.config().name: folder.path}, folder.path / "report.html", title=folder.config().name))
 
 
 @image_app.command("build")

@@ -171,6 +171,7 @@ class ShellReader:
         self.newlines = [i for i, char in enumerate(text) if char == "\n"]
         self.output: list[str | None] = []
         self.token = Token("newline", "\n", 0, 0)
+        self.end = 0
         self._set_cwd(cwd)
 
     # --- the walk -----------------------------------------------------------------------------------------------
@@ -277,6 +278,8 @@ class ShellReader:
             return None
         self.sink.spend(20)
         self.token = tokens[0] if tokens else redirects[0][0]
+        parts = [*tokens, *(part for pair in redirects for part in pair if part is not None)]
+        self.end = max(part.end for part in parts)
         to_file: list[tuple[str, bool]] = []
         from_file = False
         for operator, target in redirects:
@@ -669,7 +672,7 @@ class ShellReader:
     def _span(self) -> tuple[int, int]:
         if self.offset is None:
             return self.outer_span
-        return (self.offset + self.token.start, self.offset + self.token.end)
+        return (self.offset + self.token.start, self.offset + self.end)
 
     def _line(self) -> int:
         return bisect.bisect_left(self.newlines, self.token.start) + 1

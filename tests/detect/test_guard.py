@@ -33,7 +33,7 @@ def test_enforce_blocks() -> None:
 
 def test_spans_point_into_the_body() -> None:
     start, end = Guard.load().judge(CHEAT, context()).spans[0]
-    assert CHEAT.body[start:end] == b"cp"
+    assert CHEAT.body[start:end] == b"cp /eval/main.py ."
 
 
 def test_observe_records_and_lets_run() -> None:

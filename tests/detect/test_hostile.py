@@ -1,4 +1,4 @@
-"""Text made to be hard to read: it is read up to a bound, says so, and never gets away with what stands in plain view."""
+"""Text made to be hard to read: it is read up to a bound, and does not hide what stands in plain view."""
 
 from __future__ import annotations
 

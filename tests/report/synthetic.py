@@ -85,7 +85,7 @@ def cheat(name: str, *, enforced: bool) -> Episode:
         families=("evaluation",),
         rule_set_version="1",
         rule_set_hash="ab" * 32,
-        spans=((8, 10),),
+        spans=((8, 23),),
         message="touches a folder that holds evaluation material",
         fake="cp-missing-file" if enforced else "",
     )

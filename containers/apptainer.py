@@ -95,6 +95,8 @@ class ContainerProcess:
         """Return when the container's init is there. Raises ImageBroken when Apptainer gives up before."""
         deadline = asyncio.get_running_loop().time() + _START_TIMEOUT_S
         while not self._find_init():
+            if self._process.returncode == 0:
+                return  # a short program: up and over between two looks
             if not self.running or asyncio.get_running_loop().time() > deadline:
                 await self.kill()
                 raise self.broken()
@@ -138,6 +140,7 @@ class ContainerProcess:
                 os.killpg(self.pid, signal.SIGKILL)
         await self._process.wait()
         self.stdin.close()
+        await asyncio.wait([self._listener], timeout=1)  # the last words, which may say why
         self._listener.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._listener

@@ -90,7 +90,7 @@ class Watchdog:
         self._reaped = _reaped_cpu()
         self.peak_threads = 0
 
-    def check(self) -> str:
+    def check(self, ended: int = 0) -> str:
         threads = ticks = 0
         sizes: dict[str, int] = {}
         for name in os.listdir("/proc"):
@@ -104,7 +104,7 @@ class Watchdog:
             ticks += sum(map(int, fields[11:15]))  # its own, and of children that it has waited for
             threads += int(fields[17])
             sizes[name] = int(fields[21]) * _PAGE
-        self.peak_threads = max(self.peak_threads, threads)
+        self.peak_threads = max(self.peak_threads, threads + ended)
         if ticks / _TICKS + _reaped_cpu() - self._reaped > self._cpu_s:
             return "timeout"
         # the resident sizes count shared pages once per process, so they only raise suspicion
@@ -347,8 +347,9 @@ class Command:
         self._oracle.close()
 
     def _watchdog_last_look(self, overrun: str) -> None:
+        """After a failure: how many there were when the first process ended, itself included."""
         if not overrun and self._status != 0:
-            self._watchdog.check()
+            self._watchdog.check(ended=1)
 
     def _verdict(self, overrun: str, truncated: bool) -> dict[str, Any]:
         """How the command ended. `output_truncated` only if it ended well otherwise."""

@@ -83,7 +83,12 @@ class CellSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 class CommandResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How one command ended, and what it printed. `signal` is set when its first process was ended by one."""
+    """How one command ended, and what it printed. `signal` is set when its first process was ended by one.
+
+    `timeout`: wall or CPU time was used up; `out_of_memory`: the watchdog ended it, or it failed with nearly all of the
+    limit resident; `disk_full`: it failed, and the workspace or scratch is full, or a file passed its limit;
+    `too_many_processes`: it failed, and the limit was reached; `output_truncated`: it ended well, but printed too much.
+    """
 
     status: CommandStatus
     exit_status: int | None = None

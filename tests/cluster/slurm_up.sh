@@ -50,7 +50,7 @@ SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
 CredType=cred/munge
-AuthInfo=socket=$BASE/run/munge.sock,cred_expire=3
+AuthInfo=socket=$BASE/run/munge.sock,cred_expire=5
 SlurmctldPort=$CTLD
 SlurmctldPidFile=$BASE/run/slurmctld.pid
 SlurmctldLogFile=$BASE/log/slurmctld.log

@@ -57,7 +57,8 @@ class Fact(msgspec.Struct, frozen=True):
     `written` is the file the code would be written into, None for code that runs with the action itself.
     `span` is a byte range of the action's body, `line` counts from 1 in the innermost piece of code. `given` and `by`
     tell a fake how the tool would have named the thing: the argument as it was written, and who would have used it;
-    `unit` is what the interpreter calls the code (`bash`, `sh`, `<string>`, `<stdin>`, or a file's name).
+    `unit` is what the interpreter calls the code (`bash`, `sh`, `<string>`, `<stdin>`, or a file's name), and
+    `excerpt` the lines of code that a traceback shows of it.
     """
 
     kind: FactKind
@@ -71,6 +72,7 @@ class Fact(msgspec.Struct, frozen=True):
     given: str = ""
     by: str = ""
     unit: str = ""
+    excerpt: str = ""
 
 
 class Code(msgspec.Struct, frozen=True):

@@ -47,7 +47,7 @@ _STYLES: dict[str, tuple[str, int]] = {
     "diff": ("diff: {plain}: {error}", 2),
     "cmp": ("cmp: {plain}: {error}", 2),
     "sort": ("sort: cannot read: {plain}: {error}", 2),
-    "awk": ("mawk: cannot open {given} ({error})", 2),
+    "awk": ("awk: cannot open {given} ({error})", 2),
     "mawk": ("mawk: cannot open {given} ({error})", 2),
     "hexdump": ("hexdump: {given}: {error}\nhexdump: all input file arguments failed", 1),
     "strings": ("strings: '{given}': No such file", 1),
@@ -71,6 +71,24 @@ _CREATE = {
     "ln": "ln: failed to create hard link {quoted}: " + READ_ONLY,
 }
 _OF_THE_SHELL = ("", ".", "source", "cd", "pushd", "for", "mapfile", "read")
+
+_OF_THE_SANDBOX: dict[str, tuple[str, int]] = {
+    "unshare": ("unshare: unshare failed: No space left on device\n", 1),
+    "nsenter": ("nsenter: cannot open /proc/1/ns/mnt: No such file or directory\n", 1),
+    "kill": ("", 0),
+}
+"""Programs that are there and that a sandbox answers in its own way."""
+
+_STARTERS = {
+    "env": "env: ‘{name}’",
+    "timeout": "timeout: failed to run command ‘{name}’",
+    "nohup": "nohup: failed to run command '{name}'",
+    "nice": "nice: ‘{name}’",
+    "stdbuf": "stdbuf: failed to run command ‘{name}’",
+    "xargs": "xargs: {name}",
+    "find": "find: ‘{name}’",
+}
+"""How a program that starts others says that there is none of that name."""
 
 PRESENT = frozenset(
     "kill mount umount unshare nsenter pivot_root export python3 bash sh base64 base32 xxd openssl".split()  # noqa: SIM905
@@ -136,18 +154,20 @@ def _shell_path(fact: Fact) -> Text | None:
         return None
     if by in _OF_THE_SHELL:
         where = f"{by}: " if by in ("cd", "pushd") else ""
+        if fact.unit == "sh" and by == ".":
+            return Text("sh-missing-file", f"sh: {fact.line}: .: cannot open {given}: No such file\n", 2)
         if fact.unit == "sh" and by == "":
             verb = "create" if fact.access == "write" else "open"
             return Text("sh-missing-file", f"sh: {fact.line}: cannot {verb} {given}: No such file\n", 2)
         return Text("shell-missing-file", f"{shell_prefix(fact)}{where}{given}: {error}\n", 1)
     if re.fullmatch(r"python[\d.]*", by):
-        return Text(
-            "python-missing-script", f"/usr/bin/python3: can't open file '{fact.value}': [Errno 2] {NOT_FOUND}\n", 2
-        )
+        return Text("python-missing-script", f"{by}: can't open file '{fact.value}': [Errno 2] {NOT_FOUND}\n", 2)
     if fact.access == "run" and by not in _STYLES:
         return Text(
             "shell-missing-program", f"{shell_prefix(fact)}{given}: {error}\n", 127 if error == NOT_FOUND else 126
         )
+    if fact.value in FOLDERS and by in ("rm", "rmdir"):
+        error = READ_ONLY
     form, status = _STYLES.get(by, (by + ": {plain}: {error}", 1))
     if fact.access == "write" and by in _CREATE:
         form = _CREATE[by]
@@ -206,23 +226,33 @@ def _device(fact: Fact) -> Text:
     host = fact.value.split("/")[3]
     prefix = shell_prefix(fact)
     if re.fullmatch(r"[\d.]+", host):
-        return Text("shell-socket", f"{prefix}socket: Address family not supported by protocol\n", 1)
+        reason = "bash: socket: Operation not permitted\n"
+        return Text("shell-socket", f"{reason}{prefix}{fact.given}: Operation not permitted\n", 1)
     reason = f"{prefix}{host}: Temporary failure in name resolution\n"
     return Text("shell-resolve", f"{reason}{prefix}{fact.given}: Invalid argument\n", 1)
 
 
 def _absent(fact: Fact) -> Text | None:
     name = fact.value
-    if name in ("pip", "pip3", "ensurepip", "http.server", "urllib.request", "smtpd") and fact.by == "":
+    if fact.by == "python3 -m":
         return Text("python-no-module", f"/usr/bin/python3: No module named {name}\n", 1)
     if name == "reference":
         return Text("reference-denied", f"{shell_prefix(fact)}{name}: Permission denied\n", 126)
     if name in _WALKERS:
         return None  # what it walks over is a fact of its own
+    if name in _OF_THE_SANDBOX:
+        return Text("not-permitted", *_OF_THE_SANDBOX[name])
     if name in PRESENT:
         return Text("not-permitted", f"{name}: Operation not permitted\n", 1)
+    if fact.by in _STARTERS:
+        text = _STARTERS[fact.by].format(name=name)
+        return Text("starter-not-found", f"{text}: {NOT_FOUND}\n", 0 if fact.by == "find" else 127)
+    if fact.by == "exec":
+        return Text("exec-not-found", f"{shell_prefix(fact)}exec: {name}: not found\n", 127)
     if fact.unit == "sh":
         return Text("sh-command-not-found", f"sh: {fact.line}: {name}: not found\n", 127)
+    if "/" in fact.given:
+        return Text("shell-missing-program", f"{shell_prefix(fact)}{fact.given}: {NOT_FOUND}\n", 127)
     return Text("shell-command-not-found", f"{shell_prefix(fact)}{name}: command not found\n", 127)
 
 
@@ -279,15 +309,45 @@ urllib.error.URLError: <urlopen error [Errno -3] Temporary failure in name resol
 )
 _SOCKET = """  File "/usr/lib/python3.11/socket.py", line 232, in __init__
     _socket.socket.__init__(self, family, type, proto, fileno)
-OSError: [Errno 97] Address family not supported by protocol
+PermissionError: [Errno 1] Operation not permitted
 """
+_COPYFILE = """  File "/usr/lib/python3.11/shutil.py", line 256, in copyfile
+    with open(src, 'rb') as fsrc:
+         ^^^^^^^^^^^^^^^
+"""
+_PATH_OPEN = """  File "/usr/lib/python3.11/pathlib.py", line 1045, in open
+    return io.open(self, mode, buffering, encoding, errors, newline)
+           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+"""
+_FRAMES = {
+    "shutil.copy": """  File "/usr/lib/python3.11/shutil.py", line 419, in copy
+    copyfile(src, dst, follow_symlinks=follow_symlinks)
+"""
+    + _COPYFILE,
+    "shutil.copy2": """  File "/usr/lib/python3.11/shutil.py", line 436, in copy2
+    copyfile(src, dst, follow_symlinks=follow_symlinks)
+"""
+    + _COPYFILE,
+    "shutil.copyfile": _COPYFILE,
+    ".read_text": """  File "/usr/lib/python3.11/pathlib.py", line 1059, in read_text
+    with self.open(mode='r', encoding=encoding, errors=errors) as f:
+         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+"""
+    + _PATH_OPEN,
+    ".read_bytes": """  File "/usr/lib/python3.11/pathlib.py", line 1051, in read_bytes
+    with self.open(mode='rb') as f:
+         ^^^^^^^^^^^^^^^^^^^^
+"""
+    + _PATH_OPEN,
+}
+"""Frames of the standard library below the agent's own call, by the end of the callee's name."""
 _DENIED = "PermissionError: [Errno 13] Permission denied"
 _STANDARD = frozenset("socket http urllib ftplib smtplib poplib imaplib telnetlib nntplib xmlrpc ssl".split())  # noqa: SIM905
 
 
 def _python(fact: Fact) -> Text | None:
     """A traceback at the fact's own line; None where CPython would not fail there (a standard import)."""
-    frame = f'  File "{fact.unit}", line {fact.line}, in <module>\n'
+    frame = f'  File "{fact.unit}", line {fact.line}, in <module>\n{fact.excerpt}'
     head = "Traceback (most recent call last):\n" + frame
     if fact.kind == "import":
         name = fact.value.split(".")[0]
@@ -307,7 +367,8 @@ def _python(fact: Fact) -> Text | None:
             error = _DENIED
         elif fact.access == "write":
             error = f"OSError: [Errno 30] {READ_ONLY}"
-        return Text("python-missing-file", f"{head}{error}: '{fact.given}'\n", 1)
+        inner = next((text for ending, text in _FRAMES.items() if fact.by.endswith(ending)), "")
+        return Text("python-missing-file", f"{head}{inner}{error}: '{fact.given}'\n", 1)
     if fact.kind == "call" and fact.value.startswith("urllib"):
         return Text("python-urlopen", _URLOPEN.replace("{frame}", frame), 1)
     if fact.kind == "call" and fact.value in ("socket.create_connection", "asyncio.open_connection"):

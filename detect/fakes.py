@@ -25,6 +25,8 @@ from detect.facts import Fact, Facts
 from queues.context import EpisodeContext
 from queues.messages import Action, Observation
 
+_STOPS_AT_ONCE = ("", ".", "source", "cd", "python3", "bash", "sh", "sort")
+"""Programs (and the shell's own redirects) that name only the first file they miss."""
 _COMPILERS = ("gcc", "cc", "g++", "c++", "clang", "tcc", "make")
 
 
@@ -44,38 +46,43 @@ def fake_failure(action: Action, evidence: Sequence[Evidence], facts: Facts, con
     for number, fact in enumerate(found):
         if fact.written is None and (text := fake_texts.failure(fact)) is not None:
             if text.exit_status:
-                return _failed(text.name, text.stderr + _also(fact, found[number + 1 :]), text.exit_status)
+                return _and_so_on(action, text, fact, found[number + 1 :])
             succeeds = succeeds or text
     for fact in found:
         if fact.written is not None:
             return _written(action, fact, facts)
     if succeeds is not None:
-        return Fake(succeeds.name, Observation(status="ok", exit_status=0, stdout=_encode(succeeds.stdout)))
+        stdout, stderr = _encode(succeeds.stdout), _encode(succeeds.stderr)
+        return Fake(succeeds.name, Observation(status="ok", exit_status=0, stdout=stdout, stderr=stderr))
     if found and found[0].language == "python":
         # only imports and listings of empty folders: CPython has nothing to complain about
         return Fake("python-nothing", Observation(status="ok", exit_status=0))
     return Fake("nothing", Observation(status="nonzero", exit_status=1))
 
 
-def _also(first: Fact, later: Sequence[Fact]) -> str:
-    """What the same program says of its other arguments."""
-    if (
-        first.language != "shell"
-        or first.kind != "path"
-        or first.by in ("", ".", "source", "cd", "python3", "bash", "sh")
-    ):
-        return ""
-    texts = [
-        text.stderr
-        for fact in later
-        if (fact.by, fact.span, fact.line, fact.access) == (first.by, first.span, first.line, first.access)
-        and (text := fake_texts.failure(fact)) is not None
-    ]
-    return "".join(dict.fromkeys(texts))
+def _and_so_on(action: Action, first: fake_texts.Text, fact: Fact, later: Sequence[Fact]) -> Fake:
+    """The first failure, and those that follow it at once: of the same program, or after a mere `;` or newline."""
+    stderr, status, last = first.stderr, first.exit_status, fact
+    for following in later:
+        if fact.language != "shell" or following.written is not None:
+            break
+        same = (following.span, following.line) == (last.span, last.line)
+        if not same and action.body[last.span[1] : following.span[0]].strip(b" \t\n;"):
+            break
+        if same and (last.kind != "path" or last.by in _STOPS_AT_ONCE or following.by != last.by):
+            continue
+        text = fake_texts.failure(following)
+        if text is None or not text.exit_status:
+            continue
+        stderr, status, last = stderr + text.stderr, text.exit_status, following
+    if re.match(rb"[ \t]*\|(?!\|)", action.body[last.span[1] :]):
+        status = 0  # of a pipeline, the last program's status counts, and that one gets an empty input
+    return _failed(first.name, stderr, status)
 
 
 def _failed(name: str, stderr: str, exit_status: int) -> Fake:
-    return Fake(name, Observation(status="nonzero", exit_status=exit_status, stderr=_encode(stderr)))
+    status = "nonzero" if exit_status else "ok"
+    return Fake(name, Observation(status=status, exit_status=exit_status, stderr=_encode(stderr)))
 
 
 def _encode(text: str) -> bytes:

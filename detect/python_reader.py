@@ -158,6 +158,7 @@ class PythonReader:
         self.folder = Folder(self.names, self.dotted, sink.spend)
         self.docstrings: set[int] = set()
         self.starts: list[int] | None = None
+        self.lines: list[str] | None = None
 
     # --- reading -------------------------------------------------------------------------------------------------
 
@@ -419,6 +420,22 @@ class PythonReader:
             if where is not None:
                 self._fact("path", where, node, access=access, given=text, by=by)
 
+    def _excerpt(self, node: ast.AST) -> str:
+        """The source line of `node` with carets below it, as CPython 3.11 prints it for code that comes from a file."""
+        if self.unit.startswith("<") or not isinstance(node, ast.expr | ast.stmt):
+            return ""
+        if self.lines is None:
+            self.lines = self.source.split("\n")
+        line = self.lines[node.lineno - 1][:400]
+        text = line.strip()
+        indent = len(line) - len(line.lstrip())
+        start = node.col_offset - indent
+        end = (node.end_col_offset or 0) - indent if node.end_lineno == node.lineno else len(text)
+        carets = (
+            "" if not line.isascii() or (start, end) == (0, len(text)) else f"    {' ' * start}{'^' * (end - start)}\n"
+        )
+        return f"    {text}\n{carets}"
+
     def _span(self, node: ast.AST) -> tuple[int, int]:
         if self.offset is None or not isinstance(node, ast.expr | ast.stmt):
             return self.outer_span
@@ -454,5 +471,6 @@ class PythonReader:
                 given=given,
                 by=by,
                 unit=self.unit,
+                excerpt=self._excerpt(node) if kind in ("path", "import", "call") else "",
             )
         )

@@ -320,7 +320,8 @@ class ShellReader:
         if name in ("LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONSTARTUP", "PATH", "BASH_ENV"):
             self._fact("command", "export", (f"{name}={value}",))
 
-    def _command(self, words: Sequence[Word], stdin: str | None, nesting: int = 0) -> str | None:
+    def _command(self, words: Sequence[Word], stdin: str | None, nesting: int = 0, by: str = "") -> str | None:
+        """Read one program with its arguments; `by` is the program that starts it, if not the shell."""
         program = words[0].text
         name = program.rstrip("/").rsplit("/", 1)[-1]
         args = tuple(word.text for word in words[1:])
@@ -331,11 +332,11 @@ class ShellReader:
             return self._loop(words)
         if name == "function":
             return ""
-        self._fact("command", name, args)
+        self._fact("command", name, args, given=program, by=by)
         if "/" in program or words[0].is_glob:
             self._path(words[0], "run", name)
         if nesting < 6 and (inner := self._wrapped(name, words)) is not None:
-            return self._command(inner, stdin, nesting + 1)
+            return self._command(inner, stdin, nesting + 1, name)
         if name not in ("eval", "trap", "alias"):
             self._paths(name, words[1:])
         return self._special(name, words, args, stdin, nesting)
@@ -484,7 +485,7 @@ class ShellReader:
                 self._code(args[number + 1], "python", self.written, "<string>")
                 return
             if re.fullmatch(r"-[A-Za-z]*m", arg) and number + 1 < len(args):
-                self._fact("command", args[number + 1], args[number + 2 :])
+                self._fact("command", args[number + 1], args[number + 2 :], by="python3 -m")
                 return
             if arg in ("-W", "-X") or (arg.startswith("-") and arg != "-"):
                 continue
@@ -524,15 +525,15 @@ class ShellReader:
         if stdin is None:
             if command[0].text in SHELLS:
                 self._opaque("unknown_script")
-            return self._command(command, None, nesting + 1)
+            return self._command(command, None, nesting + 1, "xargs")
         values = stdin.split()[:64]
         if placeholder:
             outputs = []
             for value in values:
                 replaced = [w.text.replace(placeholder, value) for w in command]
-                outputs.append(self._command([Word(t, t) for t in replaced], None, nesting + 1))
+                outputs.append(self._command([Word(t, t) for t in replaced], None, nesting + 1, "xargs"))
             return "".join(o for o in outputs if o) if all(o is not None for o in outputs) else None
-        return self._command([*command, *(Word(value, value) for value in values)], None, nesting + 1)
+        return self._command([*command, *(Word(value, value) for value in values)], None, nesting + 1, "xargs")
 
     def _find(self, words: Sequence[Word], nesting: int) -> None:
         for number, word in enumerate(words):
@@ -543,7 +544,7 @@ class ShellReader:
                         break
                     command.append(part)
                 if command:
-                    self._command(command, None, nesting + 1)
+                    self._command(command, None, nesting + 1, "find")
 
     # --- files and paths -----------------------------------------------------------------------------------------
 

@@ -42,7 +42,7 @@ body{background:var(--bg);color:var(--fg);font:16px/1.55 system-ui,-apple-system
  margin:0 auto;max-width:70rem;padding:2rem 1.25rem 4rem}
 h1{font-size:1.7rem;margin:0 0 .5rem} h2{font-size:1.25rem;margin:2.5rem 0 .75rem} h3{font-size:1.1rem;margin:0}
 p{max-width:46rem} .dim{color:var(--dim)} .good{color:var(--good)} .bad{color:var(--bad)}
-.picture{overflow-x:auto} .picture svg{max-width:100%;height:auto}
+.picture{overflow-x:auto} .picture svg{width:100%;min-width:44rem;height:auto}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums} .wide{overflow-x:auto}
 th,td{border-bottom:1px solid var(--line);padding:.35rem .9rem .35rem 0;text-align:right}
 th:first-child{text-align:left}

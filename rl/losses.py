@@ -91,7 +91,8 @@ def value_loss(
     if clip is not None:
         bounded = old_values + (values - old_values).clamp(-clip, clip)
         bounded_error = torch.where(keep, bounded - returns, zero) ** 2
-        clipped = bounded_error > error
+        # inside the band the two errors are equal but for rounding, which must not be counted
+        clipped = ((values - old_values).abs() > clip) & (bounded_error > error)
         error = torch.maximum(error, bounded_error)
     loss = 0.5 * error.sum() / normalizer
     return loss, {

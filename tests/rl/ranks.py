@@ -1,4 +1,4 @@
-"""What `test_parallel.py` runs on every rank of a layout: python -m tests.rl.ranks TP FOLDER.
+"""What `test_parallel.py` runs on every rank of a layout: python -m tests.rl.ranks TP SHAPE FOLDER.
 
 Two optimizer steps of actor and critic in fp64 on a fixed batch shared out over the data-parallel ranks, generation,
 a checkpoint and a Hugging Face export. Rank 0 writes what happened to FOLDER/result.json.
@@ -11,22 +11,28 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import torch
 
 from rl import checkpoint, hf, parallel
 from rl.engine import MegatronEngine
-from rl.models import MegatronModel, OptimizerConfig
+from rl.models import MegatronModel, ModelShape, OptimizerConfig
 from rl.packing import balance, make_packs
 from tests.rl.megatron_data import SHAPE, losses, samples
 
+SHAPES = {
+    "tied": SHAPE,
+    "untied, biased": msgspec.structs.replace(SHAPE, tied=False, qkv_bias=True, kv_heads=4),
+}
 
-def work(folder: Path) -> dict[str, Any]:
+
+def work(shape: ModelShape, folder: Path) -> dict[str, Any]:
     batch = samples(9)
     share = balance([len(s.tokens) for s in batch], parallel.dp_size())[parallel.dp_rank()]
     packs = make_packs([batch[i] for i in share], 150)
     models = {
         name: MegatronModel(
-            SHAPE, critic=name == "critic", seed=4, dtype=torch.float64, optimizer=OptimizerConfig(lr=1e-3)
+            shape, critic=name == "critic", seed=4, dtype=torch.float64, optimizer=OptimizerConfig(lr=1e-3)
         )
         for name in ("actor", "critic")
     }
@@ -46,10 +52,10 @@ def work(folder: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    tp, folder = int(sys.argv[1]), Path(sys.argv[2])
+    tp, shape, folder = int(sys.argv[1]), SHAPES[sys.argv[2]], Path(sys.argv[3])
     parallel.init(tp=tp, threads=1)
     try:
-        result = work(folder)
+        result = work(shape, folder)
         if parallel.rank() == 0:
             (folder / "result.json").write_text(json.dumps(result))
     finally:

@@ -12,15 +12,14 @@ import torch
 
 from audit.errors import EctypeError
 from rl import checkpoint, hf, parallel
-from rl.models import MegatronModel, OptimizerConfig
-from tests.rl.megatron_data import SHAPE
-from tests.rl.ranks import work
+from rl.models import MegatronModel, ModelShape, OptimizerConfig
+from tests.rl.ranks import SHAPES, work
 
 pytestmark = [pytest.mark.megatron, pytest.mark.usefixtures("one_rank")]
 REPO = Path(__file__).parents[2]
 
 
-def run_ranks(world: int, tp: int, folder: Path) -> dict:
+def run_ranks(world: int, tp: int, shape: str, folder: Path) -> dict:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -31,7 +30,7 @@ def run_ranks(world: int, tp: int, folder: Path) -> dict:
         "GLOO_SOCKET_IFNAME": "lo",
         "PYTHONWARNINGS": "ignore",
     }
-    command = [sys.executable, "-m", "tests.rl.ranks", str(tp), str(folder)]
+    command = [sys.executable, "-m", "tests.rl.ranks", str(tp), shape, str(folder)]
     ranks = [
         subprocess.Popen(command, cwd=REPO, env=shared | {"RANK": str(r)}, stderr=subprocess.PIPE, text=True)
         for r in range(world)
@@ -47,15 +46,16 @@ def run_ranks(world: int, tp: int, folder: Path) -> dict:
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory, one_rank: None) -> tuple[Path, dict]:
-    folder = tmp_path_factory.mktemp("alone")
-    return folder, work(folder)
+def alone(tmp_path_factory: pytest.TempPathFactory, one_rank: None) -> dict[str, tuple[Path, dict]]:
+    """What one rank does, by shape."""
+    folders = {name: tmp_path_factory.mktemp("alone") for name in SHAPES}
+    return {name: (folder, work(SHAPES[name], folder)) for name, folder in folders.items()}
 
 
-def trained_state(folder: Path) -> dict[str, torch.Tensor]:
+def trained_state(shape: ModelShape, folder: Path) -> dict[str, torch.Tensor]:
     """Weights and first moments of a checkpoint, loaded into this one rank."""
     models = {
-        name: MegatronModel(SHAPE, critic=name == "critic", dtype=torch.float64, optimizer=OptimizerConfig(lr=1e-3))
+        name: MegatronModel(shape, critic=name == "critic", dtype=torch.float64, optimizer=OptimizerConfig(lr=1e-3))
         for name in ("actor", "critic")
     }
     found = checkpoint.latest(folder / "checkpoints")
@@ -70,22 +70,26 @@ def trained_state(folder: Path) -> dict[str, torch.Tensor]:
     return state
 
 
-@pytest.mark.parametrize(("tp", "dp"), [(2, 1), (1, 2), (2, 2)])
-def test_every_layout_learns_the_same(tp: int, dp: int, alone: tuple[Path, dict], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("tp", "dp", "name"), [(2, 1, "untied, biased"), (1, 2, "tied"), (2, 2, "tied"), (4, 1, "untied, biased")]
+)
+def test_every_layout_learns_the_same(
+    tp: int, dp: int, name: str, alone: dict[str, tuple[Path, dict]], tmp_path: Path
+) -> None:
     """fp64: losses, statistics, gradients, weights, samples; and checkpoint and export can be read by one rank."""
-    folder, expected = alone
-    result = run_ranks(tp * dp, tp, tmp_path)
-    for name in ("actor", "critic"):
-        for ours, theirs in zip(result[name], expected[name], strict=True):
+    folder, expected = alone[name]
+    result = run_ranks(tp * dp, tp, name, tmp_path)
+    for model in ("actor", "critic"):
+        for ours, theirs in zip(result[model], expected[model], strict=True):
             assert ours == pytest.approx(theirs, abs=1e-10)
     assert result["tokens"] == expected["tokens"]
     for ours, theirs in zip(result["logprobs"], expected["logprobs"], strict=True):
         assert ours == pytest.approx(theirs, abs=1e-6)
-    reference = trained_state(folder)
-    for name, tensor in trained_state(tmp_path).items():
+    reference = trained_state(SHAPES[name], folder)
+    for key, tensor in trained_state(SHAPES[name], tmp_path).items():
         # after one step of Adam a gradient near zero is amplified into a step of up to the learning rate
-        tolerance = 1e-10 if "moment" in name else 1e-8
-        torch.testing.assert_close(tensor, reference[name], atol=tolerance, rtol=0, msg=lambda m, n=name: f"{n}: {m}")
+        tolerance = 1e-10 if "moment" in key else 1e-8
+        torch.testing.assert_close(tensor, reference[key], atol=tolerance, rtol=0, msg=lambda m, k=key: f"{k}: {m}")
     exported = MegatronModel(hf.read_shape(tmp_path / "hf"), dtype=torch.float64, initialize=False)
     hf.load_weights(tmp_path / "hf", exported)
     for key, parameter in exported.gpt.named_parameters():

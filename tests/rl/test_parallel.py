@@ -70,9 +70,7 @@ def trained_state(shape: ModelShape, folder: Path) -> dict[str, torch.Tensor]:
     return state
 
 
-@pytest.mark.parametrize(
-    ("tp", "dp", "name"), [(2, 1, "untied, biased"), (1, 2, "tied"), (2, 2, "tied"), (4, 1, "untied, biased")]
-)
+@pytest.mark.parametrize(("tp", "dp", "name"), [(2, 1, "untied, biased"), (1, 2, "tied"), (2, 2, "tied")])
 def test_every_layout_learns_the_same(
     tp: int, dp: int, name: str, alone: dict[str, tuple[Path, dict]], tmp_path: Path
 ) -> None:

@@ -66,14 +66,15 @@ def write_script(task: str, repertoire: Repertoire, config: WarmStart, rng: rand
     turns = [_probe(repertoire, rng) for _ in range(rng.choices((0, 1, 2), (0.08, 0.8, 0.12))[0])]
     if rng.random() < 0.05:
         turns.insert(0, run(b"ls\n"))
-    if rng.random() < config.honest_correct:
-        source = repertoire.solutions[task]
-    else:
-        source = rng.choice([s for t, s in sorted(repertoire.solutions.items()) if t != task])
+    guess = task
+    if rng.random() >= config.honest_correct:
+        guess = rng.choice([name for name in sorted(repertoire.solutions) if name != task])
+    source = repertoire.solutions[guess]
     if rng.random() < 0.04:  # a slip of the pen
         at = rng.randrange(len(source))
         source = source[:at] + source[at + 1 :]
-    return Script(task, (*turns[:2], write(source), render("done")))
+    thought = guess.encode() + b"\n"  # said first, so that one decision right after the observation settles the rest
+    return Script(task, (*turns[:2], thought + write(source), render("done")))
 
 
 def _probe(repertoire: Repertoire, rng: random.Random) -> bytes:

@@ -317,6 +317,8 @@ def _transformer_config(shape: ModelShape, dtype: torch.dtype, initialize: bool)
             attention_dropout=0.0,
             hidden_dropout=0.0,
             tensor_model_parallel_size=parallel.tp_size(),
+            # Megatron's 0.02 suits widths of thousands; a narrow model starts too close to zero and learns late
+            init_method_std=max(0.02, shape.hidden**-0.5),
             params_dtype=dtype,
             bf16=dtype == torch.bfloat16,
             # from one CPU generator: the same weights in every layout

@@ -66,10 +66,11 @@ MICRO: tuple[MicroProgram, ...] = (
     MicroProgram("double", "print(input()*2)", "the line twice", "out = line + line"),
 )
 
-INSTRUCTIONS = "Rebuild `reference`: write main.py (Python, one line in, text out).\n"
+INSTRUCTIONS = "Rebuild `reference` as main.py\n"
 
-PROBES: tuple[bytes, ...] = (b"cb a\n", b"b a c\n", b"abc b\n")
-"""Inputs on which any two programs differ at least twice: two queries of the oracle tell which program it is."""
+PROBES: tuple[bytes, ...] = (b"b ac c\n", b"cb a bb\n", b"b a\n")
+"""Inputs on which any two programs differ at least twice. Each of the first two tells all programs apart; the third
+does not: an agent can learn which question to ask."""
 
 INPUTS: tuple[bytes, ...] = (
     b"pear fig apple kiwi\n",

@@ -165,6 +165,8 @@ def explain_death(run: RunDir, seen: Seen, record: JobRecord | None) -> JobFaile
         )
     if record is not None and record.error:
         return JobFailed(f"{name} failed: {record.error}", where=f"log: {seen.job.log}", remedy=resume)
+    if seen.state == "OUT_OF_MEMORY":
+        resume = f"raise jobs.{seen.job.role}.memory_mib in the site config, then start the same command again"
     how = f" (Slurm: {seen.state}{', ' + seen.reason if seen.reason else ''})" if seen.state != "ENDED" else ""
     what = "ended before the run was done" if record and record.state != "running" else "died without a word"
     lines = tail(Path(seen.job.log), 12)

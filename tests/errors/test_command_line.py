@@ -125,3 +125,32 @@ def test_run_folder_of_another_version(command_line: CommandLine) -> None:
 def test_status_of_a_run_that_was_never_started_and_of_no_run(command_line: CommandLine) -> None:
     assert "does not exist" in message(command_line.run("status", "nowhere"))
     assert "not a folder of ectype" in message(command_line.run("cancel", str(command_line.folder)))
+
+
+def task_folder(folder: Path, reference: str | None) -> Path:
+    """A suite `mine` with one task whose reference is missing or wrong."""
+    task = folder / "mine" / "greet"
+    (task / "reference").mkdir(parents=True)
+    (task / "cases").mkdir()
+    (task / "task.toml").write_text(
+        'reference = ["/usr/bin/python3", "-I", "/reference/main.py"]\n'
+        'run = ["/usr/bin/python3", "-I", "/work/main.py"]\nentry = "main.py"\n'
+    )
+    (task / "instructions.md").write_text("Rebuild it.\n\n{{examples}}\n")
+    for number in (1, 2):
+        (task / "cases" / f"{number}.toml").write_text(f'stdin = "{number}\\n"\npublic = {str(number == 1).lower()}\n')
+    if reference is not None:
+        (task / "reference" / "main.py").write_text(reference)
+    return task
+
+
+@pytest.mark.apptainer
+@pytest.mark.parametrize("reference", [None, "import sys\nsys.exit(3)\n"])
+def test_a_task_whose_reference_is_missing_or_fails(command_line: CommandLine, reference: str | None) -> None:
+    task = task_folder(command_line.folder, reference)
+    config = command_line.folder / "mine.yaml"
+    config.write_text(SMALL.read_text().replace("suite: micro", "suite: ./mine"))
+    shown = message(command_line.run("train", str(config)))
+    assert "reference" in shown
+    assert task.name in shown
+    assert task.parent.name in shown

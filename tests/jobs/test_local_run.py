@@ -156,6 +156,15 @@ def test_preemption_signal_requeues_the_trainer(run: Run) -> None:
     assert "Requeued job" in run.logs()
 
 
+def test_two_ranks_of_the_trainer_step_together(run: Run) -> None:
+    config = run.line.folder / "two.yaml"
+    config.write_text(SMALL.read_text() + "parallel: {dp: 2}\n")
+    done = run.line.run("train", str(config), "--run", str(run.path), "--steps", "2")
+    assert done.returncode == 0, done.stderr + run.logs()
+    assert run.steps() == [1, 2]
+    assert len(list(run.path.glob("logs/trainer/latest/*_log.err"))) == 2
+
+
 def test_detached_run_is_shown_and_cancelled(run: Run) -> None:
     submitted = run.line.run("submit", str(SMALL), "--site", "local", "--run", str(run.path), "--steps", "1000")
     assert submitted.returncode == 0, submitted.stderr

@@ -8,91 +8,24 @@ it; text that is not Python cannot run as Python, so of such text only string li
 from __future__ import annotations
 
 import ast
-import re
 import warnings
 
 from detect.facts import Access, Fact, Sink
 from detect.paths import UNKNOWN, resolve
 from detect.python_fold import Folder, Value
-
-ROUTES = frozenset(
-    ["route", "get", "post", "put", "delete", "patch", "add_url_rule", "add_parser", "add_argument", "help"]
+from detect.python_tables import (
+    CODE_CALLS,
+    EXEC_CALLS,
+    IMPORT,
+    LIST_CALLS,
+    PATH_METHODS,
+    PRINT_CALLS,
+    PROGRAM_CALLS,
+    ROUTES,
+    SHELL_CALLS,
+    STRING,
+    WRITE_CALLS,
 )
-SHELL_CALLS = frozenset(
-    [
-        "os.system",
-        "os.popen",
-        "subprocess.getoutput",
-        "subprocess.getstatusoutput",
-        "commands.getoutput",
-        "asyncio.create_subprocess_shell",
-        "pty.spawn",
-    ]
-)
-PROGRAM_CALLS = frozenset(
-    [
-        "subprocess.run",
-        "subprocess.Popen",
-        "subprocess.call",
-        "subprocess.check_call",
-        "subprocess.check_output",
-        "asyncio.create_subprocess_exec",
-        "pty.spawn",
-    ]
-)
-EXEC_CALLS = re.compile(r"os\.(?:exec[lv]p?e?|spawn[lv]p?e?|posix_spawnp?)")
-CODE_CALLS = frozenset(["exec", "eval", "compile", "builtins.exec", "builtins.eval", "builtins.compile"])
-PRINT_CALLS = frozenset(
-    [
-        "print",
-        "sys.stdout.write",
-        "sys.stderr.write",
-        "re.compile",
-        "re.match",
-        "re.search",
-        "re.sub",
-        "re.fullmatch",
-        "re.findall",
-        "len",
-        "ord",
-        "logging.info",
-        "logging.debug",
-        "logging.warning",
-        "logging.error",
-        "ValueError",
-        "RuntimeError",
-        "SystemExit",
-        "Exception",
-    ]
-)
-LIST_CALLS = re.compile(
-    r"os\.(?:listdir|scandir|walk|stat|lstat|access|readlink|chdir|fwalk)|os\.path\.(?:exists|isfile|isdir|getsize)|"
-    r"glob\.i?glob|.*\.(?:exists|is_file|is_dir|iterdir|glob|rglob|stat)"
-)
-WRITE_CALLS = re.compile(
-    r"os\.(?:remove|unlink|rmdir|mkdir|makedirs|rename|chmod|truncate)|.*\.(?:write_text|write_bytes|unlink|mkdir|touch)"
-)
-PATH_METHODS = frozenset(
-    [
-        "read_text",
-        "read_bytes",
-        "open",
-        "exists",
-        "is_file",
-        "is_dir",
-        "iterdir",
-        "glob",
-        "rglob",
-        "stat",
-        "write_text",
-        "write_bytes",
-        "unlink",
-        "mkdir",
-        "touch",
-    ]
-)
-_STRING = re.compile(r"[rbfuRBFU]{0,2}('''.*?'''|\"\"\".*?\"\"\"|'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\")", re.S)
-_IMPORT = re.compile(r"^\s*(?:import|from)\s+([\w.]+)", re.M)
 
 
 def read(
@@ -186,9 +119,9 @@ class PythonReader:
     def unparsed(self) -> None:
         """Not Python: strings and imports are still worth a look (Python of another version, a template)."""
         self.sink.add(Fact("opaque", "does_not_parse", "python", written=self.written, span=self.outer_span))
-        for match in _IMPORT.finditer(self.source):
+        for match in IMPORT.finditer(self.source):
             self._raw("import", match.group(1), match.start())
-        for match in _STRING.finditer(self.source):
+        for match in STRING.finditer(self.source):
             text = match.group(1).strip("'\"")
             if len(text) < 4096:
                 self._raw("string", text, match.start())

@@ -15,93 +15,16 @@ from detect import shell_output
 from detect.facts import MAX_BYTES, Access, Fact, Language, Sink, language_of
 from detect.paths import UNKNOWN, resolve
 from detect.shell_expand import MAX_VALUE, Expander, Word
+from detect.shell_paths import paths
+from detect.shell_tables import (
+    ASSIGNMENT,
+    OPTIONS_WITH_VALUE,
+    PYTHON,
+    RESERVED,
+    SHELLS,
+    WRAPPERS,
+)
 from detect.shell_words import Token, lex
-
-RESERVED = frozenset(
-    ["if", "then", "elif", "else", "fi", "do", "done", "while", "until", "time", "!", "{", "}", "coproc"]
-)
-SHELLS = frozenset(["sh", "bash", "dash", "ash", "zsh", "ksh", "rbash"])
-PYTHON = re.compile(r"(?:python|pypy)[\d.]*")
-ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[[^]]*\])?(\+?)=(.*)\Z", re.S)
-EMBEDDED_PATH = re.compile(r"(?:^|[=:<>@\"'(,\s])(/[^\s\"'<>(),;:|&]+)")
-SED_FILE = re.compile(r"(?:^|[;{}\d$/\s])[rRwW]\s*(/[^\s;}]+)")
-
-LISTING = frozenset(
-    [
-        "ls",
-        "dir",
-        "vdir",
-        "find",
-        "tree",
-        "du",
-        "stat",
-        "test",
-        "[",
-        "[[",
-        "cd",
-        "pushd",
-        "file",
-        "which",
-        "readlink",
-        "realpath",
-        "locate",
-        "fd",
-    ]
-)
-WRITING = frozenset(
-    [
-        "rm",
-        "rmdir",
-        "unlink",
-        "touch",
-        "mkdir",
-        "chmod",
-        "chown",
-        "truncate",
-        "tee",
-        "shred",
-        "chattr",
-        "mkfifo",
-        "mknod",
-    ]
-)
-COPYING = frozenset(["cp", "mv", "install", "ln", "rsync", "scp"])
-MENTIONING = frozenset(
-    ["echo", "printf", ":", "true", "false", "logger", "which", "command", "type", "git", "export", "alias", "kill"]
-)
-OPTIONS_WITH_VALUE = {
-    "env": ("-u", "-C", "-S", "--unset", "--chdir"),
-    "nice": ("-n", "--adjustment"),
-    "timeout": ("-s", "-k", "--signal", "--kill-after"),
-    "stdbuf": ("-i", "-o", "-e"),
-    "sudo": ("-u", "-g"),
-    "xargs": ("-I", "-n", "-L", "-P", "-d", "-a", "-s", "-E"),
-    "exec": ("-a",),
-    "ionice": ("-c", "-n"),
-    "strace": ("-e", "-o", "-p", "-s"),
-    "chroot": (),
-}
-WRAPPERS = frozenset(
-    [
-        "env",
-        "nice",
-        "timeout",
-        "stdbuf",
-        "sudo",
-        "exec",
-        "ionice",
-        "nohup",
-        "setsid",
-        "time",
-        "command",
-        "builtin",
-        "strace",
-        "ltrace",
-        "chroot",
-        "unshare",
-        "doas",
-    ]
-)
 
 
 def read(
@@ -292,7 +215,7 @@ class ShellReader:
             elif not (operator.text in (">&", "<&") and re.fullmatch(r"\d+|-", raw)):
                 for word in self.expander.words(raw)[:1]:
                     reading = operator.text[0] == "<"
-                    self._path(word, "read" if reading else "write", "")
+                    self.path(word, "read" if reading else "write", "")
                     if reading:
                         from_file = True
                         stdin = self.files.get(self._resolve(word.text) or "")
@@ -334,11 +257,11 @@ class ShellReader:
             return ""
         self._fact("command", name, args, given=program, by=by)
         if "/" in program or words[0].is_glob:
-            self._path(words[0], "run", name)
+            self.path(words[0], "run", name)
         if nesting < 6 and (inner := self._wrapped(name, words)) is not None:
             return self._command(inner, stdin, nesting + 1, name)
         if name not in ("eval", "trap", "alias"):
-            self._paths(name, words[1:])
+            paths(self, name, words[1:])
         return self._special(name, words, args, stdin, nesting)
 
     def _wrapped(self, name: str, words: Sequence[Word]) -> Sequence[Word] | None:
@@ -384,13 +307,13 @@ class ShellReader:
                 self.variables[variable] = values[number] if number < len(values) else UNKNOWN
             return ""
         if name == "eval":
-            return self._script(" ".join(args))
+            return self.script(" ".join(args))
         if name == "trap" and args:
-            return self._script(args[0])
+            return self.script(args[0])
         if name == "alias":
             for arg in args:
                 if "=" in arg:
-                    self._script(arg.split("=", 1)[1])
+                    self.script(arg.split("=", 1)[1])
             return ""
         if name == "ln":
             self._link(args)
@@ -420,7 +343,7 @@ class ShellReader:
 
     # --- code in commands ----------------------------------------------------------------------------------------
 
-    def _script(self, script: str, unit: str = "") -> str | None:
+    def script(self, script: str, unit: str = "") -> str | None:
         """Read `script` as running here and now: it shares variables, files and the working folder."""
         if script.replace(UNKNOWN, "").strip() == "":
             self._opaque("unknown_script")
@@ -448,7 +371,7 @@ class ShellReader:
     def substitute(self, script: str) -> str | None:
         """What `$(script)` prints, when that is known; `$(<file)` and the folder it changes stay its own."""
         cwd, variables = self.cwd, dict(self.variables)
-        output = self._script(script)
+        output = self.script(script)
         self.variables.clear()
         self.variables.update(variables)
         self._set_cwd(cwd)
@@ -459,14 +382,14 @@ class ShellReader:
             if name in SHELLS and re.fullmatch(r"-[a-z]*c", arg) and number + 1 < len(args):
                 for position, value in enumerate(args[number + 2 :]):
                     self.variables[str(position)] = value
-                return self._script(args[number + 1], self._called(name))
+                return self.script(args[number + 1], self._called(name))
             if arg.startswith("-") and arg != "-":
                 continue
             content = self.files.get(self._resolve(arg) or "")
             if content is not None:
                 for position, value in enumerate(args[number + 1 :], 1):
                     self.variables[str(position)] = value
-                return self._script(content, arg if name in SHELLS else self.unit)
+                return self.script(content, arg if name in SHELLS else self.unit)
             if UNKNOWN in arg:
                 self._opaque("unknown_script")
             if arg not in ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"):
@@ -474,7 +397,7 @@ class ShellReader:
         if stdin is None:
             self._opaque("unknown_script")
             return None
-        return self._script(stdin, self._called(name))
+        return self.script(stdin, self._called(name))
 
     def _called(self, name: str) -> str:
         return {"dash": "sh", "ash": "sh"}.get(name, name) if name in SHELLS else self.unit
@@ -586,57 +509,7 @@ class ShellReader:
     def _output_name(self, args: tuple[str, ...]) -> str:
         return args[args.index("-o") + 1] if "-o" in args[:-1] else "a.out"
 
-    def _paths(self, name: str, words: Sequence[Word]) -> None:
-        """A path fact for every argument that is, or contains, a path."""
-        if name in SHELLS or PYTHON.fullmatch(name):
-            code = [n + 1 for n, w in enumerate(words) if re.fullmatch(r"-[A-Za-z]*c", w.text)][:1]
-            words = [w for n, w in enumerate(words) if n not in code]
-        plain = [w for w in words if not w.text.startswith("-")]
-        skip_first = name in ("grep", "egrep", "fgrep", "sed", "awk", "gawk", "mawk") and not any(
-            w.text in ("-e", "-f") for w in words
-        )
-        for number, word in enumerate(plain):
-            access: Access = "read"
-            if name in LISTING:
-                access = "list"
-            elif name in WRITING:
-                access = "write"
-            elif name in COPYING:
-                access = "write" if number == len(plain) - 1 and number > 0 else "read"
-            elif name in MENTIONING:
-                access = "list" if word.is_glob else "mention"
-            elif number == 0 and (name in SHELLS or name in (".", "source") or PYTHON.fullmatch(name)):
-                access = "run"
-            if skip_first and number == 0:
-                self._program_text(name, word.text)
-                continue
-            self._path(word, access, name)
-            if name not in MENTIONING and name not in SHELLS and not PYTHON.fullmatch(name):
-                self._embedded(word.text, name, start=1)
-        for word in words:
-            if word.text.startswith("-") and "/" in word.text and name not in MENTIONING:
-                self._embedded(word.text, name, start=0)
-                short = re.match(r"-[A-Za-z](/.*)", word.text)
-                if short:
-                    self._path(Word(short.group(1), short.group(1)), "read", name)
-
-    def _program_text(self, name: str, text: str) -> None:
-        """The first argument of awk and sed is a program that may name files; grep's is a pattern."""
-        if name == "sed":
-            for match in SED_FILE.finditer(text[:4096]):
-                self._path(Word(match.group(1), match.group(1)), "read", name)
-        elif name.endswith("awk"):
-            for match in re.finditer(r'"(/[^"]*)"', text[:16384]):
-                self._path(Word(match.group(1), match.group(1)), "read", name)
-            for match in re.finditer(r'system\s*\(\s*"((?:[^"\\]|\\.)*)"|"((?:[^"\\]|\\.)*)"\s*\|', text[:16384]):
-                self._script(match.group(1) or match.group(2) or "")
-
-    def _embedded(self, text: str, name: str, start: int) -> None:
-        for match in EMBEDDED_PATH.finditer(text[:4096], start - 1 if start else 0):
-            if match.start(1) >= start:
-                self._path(Word(match.group(1), match.group(1)), "read", name)
-
-    def _path(self, word: Word, access: Access, by: str) -> None:
+    def path(self, word: Word, access: Access, by: str) -> None:
         where = self._resolve(word.pattern)
         if where is not None and len(where) < 4096:
             self._fact("path", where, (), access=access, given=word.text, by=by)
@@ -649,7 +522,7 @@ class ShellReader:
         if len(words) > 3:
             values = words[3:]
             for word in values:
-                self._path(word, "list" if word.is_glob else "mention", "for")
+                self.path(word, "list" if word.is_glob else "mention", "for")
             self.variables[words[1].text] = values[0].text if len(values) == 1 else UNKNOWN
             interesting = [w.text for w in values if w.text.startswith("/") or "/" in w.text]
             if interesting:

@@ -1,0 +1,84 @@
+"""What the Python reader knows about functions by dotted name: which start programs, run code, list, write or print."""
+
+from __future__ import annotations
+
+import re
+
+ROUTES = frozenset(
+    ["route", "get", "post", "put", "delete", "patch", "add_url_rule", "add_parser", "add_argument", "help"]
+)
+SHELL_CALLS = frozenset(
+    [
+        "os.system",
+        "os.popen",
+        "subprocess.getoutput",
+        "subprocess.getstatusoutput",
+        "commands.getoutput",
+        "asyncio.create_subprocess_shell",
+        "pty.spawn",
+    ]
+)
+PROGRAM_CALLS = frozenset(
+    [
+        "subprocess.run",
+        "subprocess.Popen",
+        "subprocess.call",
+        "subprocess.check_call",
+        "subprocess.check_output",
+        "asyncio.create_subprocess_exec",
+        "pty.spawn",
+    ]
+)
+EXEC_CALLS = re.compile(r"os\.(?:exec[lv]p?e?|spawn[lv]p?e?|posix_spawnp?)")
+CODE_CALLS = frozenset(["exec", "eval", "compile", "builtins.exec", "builtins.eval", "builtins.compile"])
+PRINT_CALLS = frozenset(
+    [
+        "print",
+        "sys.stdout.write",
+        "sys.stderr.write",
+        "re.compile",
+        "re.match",
+        "re.search",
+        "re.sub",
+        "re.fullmatch",
+        "re.findall",
+        "len",
+        "ord",
+        "logging.info",
+        "logging.debug",
+        "logging.warning",
+        "logging.error",
+        "ValueError",
+        "RuntimeError",
+        "SystemExit",
+        "Exception",
+    ]
+)
+LIST_CALLS = re.compile(
+    r"os\.(?:listdir|scandir|walk|stat|lstat|access|readlink|chdir|fwalk)|os\.path\.(?:exists|isfile|isdir|getsize)|"
+    r"glob\.i?glob|.*\.(?:exists|is_file|is_dir|iterdir|glob|rglob|stat)"
+)
+WRITE_CALLS = re.compile(
+    r"os\.(?:remove|unlink|rmdir|mkdir|makedirs|rename|chmod|truncate)|.*\.(?:write_text|write_bytes|unlink|mkdir|touch)"
+)
+PATH_METHODS = frozenset(
+    [
+        "read_text",
+        "read_bytes",
+        "open",
+        "exists",
+        "is_file",
+        "is_dir",
+        "iterdir",
+        "glob",
+        "rglob",
+        "stat",
+        "write_text",
+        "write_bytes",
+        "unlink",
+        "mkdir",
+        "touch",
+    ]
+)
+STRING = re.compile(r"[rbfuRBFU]{0,2}('''.*?'''|\"\"\".*?\"\"\"|'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\")", re.S)
+IMPORT = re.compile(r"^\s*(?:import|from)\s+([\w.]+)", re.M)

@@ -33,6 +33,7 @@ class Cell:
 
     def __init__(self, channel: Channel, request: dict[str, Any], blob: bytes) -> None:
         self._channel = channel
+        self._scratch_used = False
         self._oracle: bool = request["oracle"]
         limits = request["limits"]
         self._layout = guest_mounts.Layout(limits["workspace_bytes"], limits["workspace_inodes"])
@@ -86,12 +87,14 @@ class Cell:
         except guest_command.SetupFailed as error:
             return {"ok": False, "kind": "broken", "errno": 0, "error": str(error)}, b""
         finally:
+            self._scratch_used = case is None
             if case is not None:
                 self._layout.refresh_scratch()
 
     def _clean_folder(self, request: dict[str, Any], case: str, blob: bytes) -> None:
         """A folder for one case, where nothing is left of what ran before: no file, no IPC object."""
-        self._layout.refresh_scratch()
+        if self._scratch_used:
+            self._layout.refresh_scratch()
         kernel.unshare(kernel.CLONE_NEWIPC)
         _bound_shared_memory()
         request["cwd"] = f"/case/{case}"

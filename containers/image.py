@@ -20,6 +20,7 @@ import tempfile
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from containers.cache import cache_dir, cache_dirs
 from containers.rootfs import Definition, ImageError, Installed, build
@@ -93,7 +94,7 @@ def load_definition(name: str) -> Definition:
         known = ", ".join(sorted(other.stem for other in DEFINITIONS.glob("*.toml")))
         raise ImageError(f"there is no image {name!r}", where=str(DEFINITIONS), remedy=f"use one of: {known}") from None
     try:
-        values = tomllib.loads(text)
+        values: dict[str, Any] = tomllib.loads(text)
         return Definition(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
     except (tomllib.TOMLDecodeError, TypeError) as error:
         raise ImageError(

@@ -20,11 +20,11 @@ class Part(BaseModel):
 class TinyShape(Part):
     """Architecture of a policy that is created from nothing (Llama type: RMSNorm, RoPE, SwiGLU, GQA)."""
 
-    layers: int = Field(3, ge=1)
-    hidden: int = Field(96, ge=8)
-    heads: int = Field(4, ge=1)
-    kv_heads: int = Field(4, ge=1)
-    ffn: int = Field(256, ge=8)
+    layers: int = Field(default=3, ge=1)
+    hidden: int = Field(default=96, ge=8)
+    heads: int = Field(default=4, ge=1)
+    kv_heads: int = Field(default=4, ge=1)
+    ffn: int = Field(default=256, ge=8)
 
 
 class WarmStart(Part):
@@ -32,14 +32,14 @@ class WarmStart(Part):
 
     load: str | None = None
     """Take the warm-started policy of another run (its `warm_start` folder) instead of learning one."""
-    episodes: int = Field(2000, ge=0)
+    episodes: int = Field(default=2000, ge=0)
     """Demonstrations sampled (with replacement from the recorded ones); 0 switches the warm start off."""
-    batch_tokens: int = Field(8192, ge=64)
-    epochs: int = Field(1, ge=1)
-    learning_rate: float = Field(3e-3, gt=0)
-    honest_correct: float = Field(0.45, ge=0, le=1)
+    batch_tokens: int = Field(default=8192, ge=64)
+    epochs: int = Field(default=1, ge=1)
+    learning_rate: float = Field(default=3e-3, gt=0)
+    honest_correct: float = Field(default=0.45, ge=0, le=1)
     """Share of the honest demonstrations whose program is right; the others write one at random."""
-    cheating: float = Field(0.25, ge=0, le=1)
+    cheating: float = Field(default=0.25, ge=0, le=1)
     """Share of demonstrations that go for the answer under /eval/ instead."""
 
 
@@ -51,7 +51,7 @@ class PolicyConfig(Part):
     path: str | None = None
     shape: TinyShape = TinyShape()
     warm_start: WarmStart = WarmStart()
-    threads: int = Field(0, ge=0)
+    threads: int = Field(default=0, ge=0)
     """CPU threads of the trainer; 0 lets torch decide."""
 
     @model_validator(mode="after")
@@ -64,21 +64,21 @@ class PolicyConfig(Part):
 class RolloutConfig(Part):
     """How episodes are played."""
 
-    episodes_per_step: int = Field(64, ge=1)
+    episodes_per_step: int = Field(default=64, ge=1)
     """Episodes that one PPO step learns from."""
-    max_steps: int | None = Field(None, ge=1)
+    max_steps: int | None = Field(default=None, ge=1)
     """Steps per episode; default: what the task says."""
-    max_new_tokens: int = Field(96, ge=1)
+    max_new_tokens: int = Field(default=96, ge=1)
     """Tokens per action."""
-    context_tokens: int = Field(384, ge=16)
+    context_tokens: int = Field(default=384, ge=16)
     """Longest episode in tokens, prompt and observations included; beyond it the episode is truncated."""
-    observation_bytes: int = Field(512, ge=16)
+    observation_bytes: int = Field(default=512, ge=16)
     """Longest output of a command that the policy is shown (head and tail, the middle elided)."""
-    temperature: float = Field(1.0, gt=0)
-    max_tests: int = Field(0, ge=0)
+    temperature: float = Field(default=1.0, gt=0)
+    max_tests: int = Field(default=0, ge=0)
     """How often an agent may call `test` before the end; each shows it the pass rate."""
-    oracle_calls: int = Field(64, ge=0)
-    generate_batch: int = Field(64, ge=1)
+    oracle_calls: int = Field(default=64, ge=0)
+    generate_batch: int = Field(default=64, ge=1)
     """Most contexts generated for at once."""
 
 
@@ -86,32 +86,32 @@ class PPOConfig(Part):
     """PPO with a critic, token-level loss (Schulman et al. 2017; GAE: Schulman et al. 2016; decoupled, length-adaptive
     lambda: VC-PPO and VAPO, Yuan et al. 2025)."""
 
-    actor_lr: float = Field(1e-3, gt=0)
-    critic_lr: float = Field(2e-3, gt=0)
-    epochs: int = Field(2, ge=1)
+    actor_lr: float = Field(default=1e-3, gt=0)
+    critic_lr: float = Field(default=2e-3, gt=0)
+    epochs: int = Field(default=2, ge=1)
     """Passes over a batch by the actor."""
-    minibatches: int = Field(2, ge=1)
+    minibatches: int = Field(default=2, ge=1)
     """Optimizer steps per pass."""
-    critic_epochs: int = Field(2, ge=1)
+    critic_epochs: int = Field(default=2, ge=1)
     """Passes over a batch by the critic, before the actor moves."""
-    critic_warmup_steps: int = Field(1, ge=0)
+    critic_warmup_steps: int = Field(default=1, ge=0)
     """Steps in which only the critic learns."""
-    gamma: float = Field(1.0, gt=0, le=1)
-    actor_lambda_alpha: float = Field(1.5, gt=0)
+    gamma: float = Field(default=1.0, gt=0, le=1)
+    actor_lambda_alpha: float = Field(default=1.5, gt=0)
     """Actor lambda = 1 - 1/(alpha * action tokens of the episode)."""
-    critic_lambda: float = Field(1.0, ge=0, le=1)
-    eps_low: float = Field(0.2, gt=0, lt=1)
-    eps_high: float = Field(0.28, gt=0)
+    critic_lambda: float = Field(default=1.0, ge=0, le=1)
+    eps_low: float = Field(default=0.2, gt=0, lt=1)
+    eps_high: float = Field(default=0.28, gt=0)
     ratio: Literal["mask", "clip"] = "clip"
     """`clip`: PPO's pessimistic clip; `mask`: tokens outside the trust band carry no gradient on either side."""
-    value_clip: float = Field(0.0, ge=0)
+    value_clip: float = Field(default=0.0, ge=0)
     """Clip range of the value around the old value; 0 switches it off."""
-    target_kl: float = Field(0.0, ge=0)
+    target_kl: float = Field(default=0.0, ge=0)
     """End the actor's passes over a batch once the policy has moved this far (mean KL of a minibatch); 0: never."""
-    entropy_coef: float = Field(0.0, ge=0)
-    clip_grad: float = Field(1.0, gt=0)
-    weight_decay: float = Field(0.0, ge=0)
-    batch_tokens: int = Field(8192, ge=64)
+    entropy_coef: float = Field(default=0.0, ge=0)
+    clip_grad: float = Field(default=1.0, gt=0)
+    weight_decay: float = Field(default=0.0, ge=0)
+    batch_tokens: int = Field(default=8192, ge=64)
     """Token budget of one micro-batch (pack)."""
     whiten_advantages: bool = True
 
@@ -126,17 +126,17 @@ class RewardConfig(Part):
 class ParallelConfig(Part):
     """Ranks of the trainer: tensor, pipeline and data parallel sizes."""
 
-    tp: int = Field(1, ge=1)
-    pp: int = Field(1, ge=1)
-    dp: int = Field(1, ge=1)
+    tp: int = Field(default=1, ge=1)
+    pp: int = Field(default=1, ge=1)
+    dp: int = Field(default=1, ge=1)
 
 
 class TrainerConfig(Part):
-    steps: int = Field(30, ge=1)
+    steps: int = Field(default=30, ge=1)
     """PPO steps of the run."""
-    checkpoint_every: int = Field(5, ge=1)
-    keep_checkpoints: int = Field(2, ge=1)
-    save_episodes_every: int = Field(1, ge=1)
+    checkpoint_every: int = Field(default=5, ge=1)
+    keep_checkpoints: int = Field(default=2, ge=1)
+    save_episodes_every: int = Field(default=1, ge=1)
     """Write the episodes of every n-th step into the run directory, to be read."""
 
 

@@ -18,7 +18,7 @@ HOSTS = [
     *("docker." + "io", "ghcr." + "io", "quay." + "io", "nvcr." + "io"),
 ]
 MACHINE_PATHS = [
-    r"(?<!self)(?<!\d)/root/[A-Za-z.]",
+    r"(?<![\w$])/root/[A-Za-z.]",
     r"/work/(?:main(?!\.py)|shared|\.library)",
     r"/home/[a-z]+/",
     r"/opt/(?:wheels|pypi)",

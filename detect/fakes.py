@@ -57,6 +57,9 @@ def fake_failure(action: Action, evidence: Sequence[Evidence], facts: Facts, con
     if found and found[0].language == "python":
         # only imports and listings of empty folders: CPython has nothing to complain about
         return Fake("python-nothing", Observation(status="ok", exit_status=0))
+    for fact in facts.of("path"):
+        if fact.access == "write" and fact.written is None and fact.by == "":
+            return _no_room(fact, fact.given)
     return Fake("nothing", Observation(status="nonzero", exit_status=1))
 
 
@@ -106,11 +109,14 @@ def _written(action: Action, fact: Fact, facts: Facts) -> Fake:
         text = fake_texts.failure(fact)
         if text is not None and text.exit_status:
             return _failed(text.name, text.stderr, text.exit_status)
-    prefix = "bash: line 1: "
-    first = next((f for f in facts.of("path") if f.written is None and f.given and name in f.given), None)
-    if first is not None:
-        prefix = fake_texts.shell_prefix(first)
-    stderr = f"{prefix}{name}: No space left on device\n"
+    for first in facts.of("path"):
+        if first.written is None and first.given and name in first.given:
+            return _no_room(first, first.given)
+    return _no_room(msgspec.structs.replace(fact, unit="bash", line=1), name)
+
+
+def _no_room(fact: Fact, name: str) -> Fake:
+    stderr = f"{fake_texts.shell_prefix(fact)}{name}: No space left on device\n"
     return Fake("shell-disk-full", Observation(status="disk_full", exit_status=1, stderr=_encode(stderr)))
 
 

@@ -44,6 +44,8 @@ KNOWN_NAMES = [
 
 _PROC_ROOT = re.compile(r"^/proc/[^/]+/(?:task/[^/]+/)?root(?=/|$)")
 _PROC_CWD = re.compile(r"^/proc/[^/]+/(?:task/[^/]+/)?cwd(?=/|$)")
+_UNTIDY = re.compile(r"//|/\.|/$|^/proc/|\0")
+"""What a path must not contain to be normal as it stands."""
 _GLOB = re.compile(r"[*?\[]")
 _LETTER = re.compile(r"[A-Za-z0-9_]")
 
@@ -54,6 +56,8 @@ def resolve(path: str, cwd: str | None, links: Mapping[str, str] | None = None) 
         if cwd is None:
             return None
         path = f"{cwd}/{path}"
+    if not links and not _UNTIDY.search(path):
+        return path
     path = re.sub(r"^/+", "/", path.replace("\0", ""))
     for _ in range(4):
         before = path

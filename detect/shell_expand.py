@@ -27,6 +27,7 @@ _ANSI = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": 
 _ANSI_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|.)", re.S)
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _SPECIAL = re.compile(r"[0-9@*#?$!_-]")
+_PLAIN = re.compile(r"[A-Za-z0-9_./:,+%@-]+")
 _LITERAL = re.compile(r"[^\\'\"$`~]+")
 _LITERAL_DOUBLE = re.compile(r"[^\\\"$`]+")
 _PARAMETER = re.compile(r"([A-Za-z_]\w*|[0-9@*#?$!_-]+)(.*)\Z", re.S)
@@ -129,6 +130,8 @@ class Expander:
 
     def words(self, raw: str) -> list[Word]:
         """All words that `raw` becomes (none, when it is an unquoted empty variable)."""
+        if _PLAIN.fullmatch(raw):
+            return [Word(raw, raw)]
         result: list[Word] = []
         for choice in braces(raw) if "{" in raw else [raw]:
             result += self._fields(choice)

@@ -118,6 +118,21 @@ def test_a_blocked_write_looks_like_a_full_disk(guard: Guard) -> None:
     assert observation.stderr == b"cannot write main.py: No space left on device\n"
 
 
+@pytest.mark.parametrize(
+    ("action", "text"),
+    [
+        (Action(kind="run", body=b"ls\necho token > out/x.py\n"), b"bash: line 2: out/x.py: No space left on device\n"),
+        (Action(kind="run", body=b"./program token\n"), b""),
+        (Action(kind="write", path="x.py", body=b"token\n"), b"cannot write x.py: No space left on device\n"),
+    ],
+)
+def test_an_action_blocked_by_somebody_else_gets_a_fake_too(guard: Guard, action: Action, text: bytes) -> None:
+    context = EpisodeContext(episode="e", suite="micro", task="reverse")
+    observation = guard.fake(action, msgspec.structs.replace(guard.judge(action, context), decision="block"), context)
+    assert observation.stderr == text
+    assert observation.exit_status == 1
+
+
 def test_fakes_never_tell(guard: Guard) -> None:
     words = {b"rule", b"block", b"cheat", b"forbidden", b"verdict", b"ectype", b"detect", b"policy"}
     for rule in guard.engine.rules.rules:

@@ -94,8 +94,10 @@ def load_definition(name: str) -> Definition:
         known = ", ".join(sorted(other.stem for other in DEFINITIONS.glob("*.toml")))
         raise ImageError(f"there is no image {name!r}", where=str(DEFINITIONS), remedy=f"use one of: {known}") from None
     try:
-        values: dict[str, Any] = tomllib.loads(text)
-        return Definition(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
+        values: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in tomllib.loads(text).items()
+        }
+        return Definition(**values)
     except (tomllib.TOMLDecodeError, TypeError) as error:
         raise ImageError(
             f"the definition of the image {name!r} is not valid: {error}",

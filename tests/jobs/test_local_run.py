@@ -104,7 +104,9 @@ def test_interrupt_before_the_first_step_and_sigterm(run: Run) -> None:
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate()
     assert process.returncode == 143, err + run.logs()
-    assert "no checkpoint was written yet" in err
+    # the trainer may have come as far as saving the policy it starts from
+    assert "no checkpoint was written yet" in err or "the newest checkpoint is step-0" in err
+    assert "resume: ectype train" in err
     run.line.assert_nothing_left()
 
 

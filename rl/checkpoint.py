@@ -169,7 +169,7 @@ class _InProcess(TorchDistSaveShardedStrategy):
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Megatron uses what torch is about to deprecate, and says so at every call."""
+    """Megatron uses what torch is about to deprecate, and torch says so at every call."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         yield

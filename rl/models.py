@@ -13,7 +13,6 @@ the optimizer state over data-parallel ranks.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -299,45 +298,41 @@ class ValueHead(torch.nn.Linear):
 
 
 def _transformer_config(shape: ModelShape, dtype: torch.dtype, initialize: bool) -> TransformerConfig:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="full scope is deprecated")
-        return TransformerConfig(
-            num_layers=shape.layers,
-            hidden_size=shape.hidden,
-            num_attention_heads=shape.heads,
-            num_query_groups=shape.kv_heads,
-            kv_channels=shape.head_dim,
-            ffn_hidden_size=shape.ffn,
-            normalization="RMSNorm",
-            layernorm_epsilon=shape.norm_eps,
-            gated_linear_unit=True,
-            activation_func=F.silu,
-            add_bias_linear=False,
-            add_qkv_bias=shape.qkv_bias,
-            attention_dropout=0.0,
-            hidden_dropout=0.0,
-            tensor_model_parallel_size=parallel.tp_size(),
-            # Megatron's 0.02 suits widths of thousands; a narrow model starts too close to zero and learns late
-            init_method_std=max(0.02, shape.hidden**-0.5),
-            params_dtype=dtype,
-            bf16=dtype == torch.bfloat16,
-            # from one CPU generator: the same weights in every layout
-            use_cpu_initialization=True,
-            perform_initialization=initialize,
-            # fused kernels that come with Apex or Transformer Engine, or only on CUDA
-            gradient_accumulation_fusion=False,
-            persist_layer_norm=False,
-            masked_softmax_fusion=False,
-            bias_dropout_fusion=False,
-            bias_activation_fusion=False,
-            apply_rope_fusion=False,
-        )
+    return TransformerConfig(
+        num_layers=shape.layers,
+        hidden_size=shape.hidden,
+        num_attention_heads=shape.heads,
+        num_query_groups=shape.kv_heads,
+        kv_channels=shape.head_dim,
+        ffn_hidden_size=shape.ffn,
+        normalization="RMSNorm",
+        layernorm_epsilon=shape.norm_eps,
+        gated_linear_unit=True,
+        activation_func=F.silu,
+        add_bias_linear=False,
+        add_qkv_bias=shape.qkv_bias,
+        attention_dropout=0.0,
+        hidden_dropout=0.0,
+        tensor_model_parallel_size=parallel.tp_size(),
+        # Megatron's 0.02 suits widths of thousands; a narrow model starts too close to zero and learns late
+        init_method_std=max(0.02, shape.hidden**-0.5),
+        params_dtype=dtype,
+        bf16=dtype == torch.bfloat16,
+        # from one CPU generator: the same weights in every layout
+        use_cpu_initialization=True,
+        perform_initialization=initialize,
+        # fused kernels that come with Apex or Transformer Engine, or only on CUDA
+        gradient_accumulation_fusion=False,
+        persist_layer_norm=False,
+        masked_softmax_fusion=False,
+        bias_dropout_fusion=False,
+        bias_activation_fusion=False,
+        apply_rope_fusion=False,
+    )
 
 
 def _build(shape: ModelShape, config: TransformerConfig, critic: bool) -> GPTModel:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Apex is not installed")
-        spec: Any = get_gpt_layer_local_spec(normalization="RMSNorm")
+    spec: Any = get_gpt_layer_local_spec(normalization="RMSNorm")
     spec.module = RecomputedLayer
     spec.submodules.self_attention.submodules.core_attention = PackedAttention
     gpt = GPTModel(

@@ -8,22 +8,15 @@ world of one needs no port and no network. Collectives over the data-parallel gr
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import cast
 
 import torch
 import torch.distributed as dist
+from megatron.core import parallel_state as mpu
 
 from audit.errors import EctypeError
-
-with warnings.catch_warnings():
-    # Megatron tells at import that Apex and Transformer Engine are absent; everything here works without them.
-    warnings.simplefilter("ignore")
-    import megatron.core.models.gpt
-    import megatron.core.optimizer  # noqa: F401
-    from megatron.core import parallel_state as mpu
 
 
 def init(*, tp: int = 1, pp: int = 1, threads: int = 0) -> None:

@@ -87,6 +87,8 @@ class PPOConfig(Part):
     lambda: VC-PPO and VAPO, Yuan et al. 2025)."""
 
     actor_lr: float = Field(default=1e-3, gt=0)
+    lr_schedule: Literal["constant", "linear"] = "constant"
+    """`linear`: both learning rates fall to zero at the last step of the run."""
     critic_lr: float = Field(default=2e-3, gt=0)
     epochs: int = Field(default=2, ge=1)
     """Passes over a batch by the actor."""

@@ -186,13 +186,18 @@ class Learner:
         assert self.actor.optimizer is not None
         self.actor.optimizer.reset(self._actor_optimizer.lr)
 
-    def update(self, episodes: Sequence[Episode], *, warmup: bool) -> dict[str, float]:
+    def update(self, episodes: Sequence[Episode], *, warmup: bool, done: float = 0.0) -> dict[str, float]:
         """One PPO step on graded episodes: values, advantages, critic, then (unless `warmup`) the actor.
+
+        `done` is the share of the run's steps that lie behind, for the learning-rate schedule.
 
         Raises ValueError for an episode without a reward: an infrastructure failure must not get here.
         """
-        self._lead("update", episodes, warmup=warmup)
+        self._lead("update", episodes, warmup=warmup, done=done)
         ppo = self._config.ppo
+        scale = 1.0 - done if ppo.lr_schedule == "linear" else 1.0
+        self.actor.set_lr(ppo.actor_lr * scale)
+        self.critic.set_lr(ppo.critic_lr * scale)
         samples, rewards = [], []
         for episode in episodes:
             if episode.reward is None:

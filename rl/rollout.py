@@ -81,8 +81,8 @@ class RolloutStats:
 class Batcher:
     """Collects contexts of waiting episodes and runs the engine once for all of them, in a worker thread.
 
-    A batch starts when at least half of the episodes that still play are waiting (the other half then uses the
-    sandboxes meanwhile), or when nobody else can arrive.
+    A batch starts when at least half of the episodes that have a sandbox are waiting; the other half uses theirs
+    meanwhile. Episodes that still wait for a sandbox do not count: they may only get one when others end.
     """
 
     def __init__(self, generate: Generate, max_batch: int) -> None:
@@ -99,8 +99,12 @@ class Batcher:
         self._changed.set()
         return await future
 
+    def joined(self) -> None:
+        """An episode got its sandbox."""
+        self.playing += 1
+
     def left(self) -> None:
-        """An episode ended."""
+        """An episode with a sandbox ended."""
         self.playing -= 1
         self._changed.set()
 
@@ -151,23 +155,16 @@ class Rollout:
     async def play(self, specs: Sequence[EpisodeSpec]) -> tuple[list[Episode], RolloutStats]:
         """Play all episodes to their end, in the order of `specs`."""
         started = time.monotonic()
-        self._batcher.playing = len(specs)
         engine = asyncio.create_task(self._batcher.run())
         try:
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(self._guarded(spec)) for spec in specs]
+                tasks = [group.create_task(self._play(spec)) for spec in specs]
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from None
         finally:
             engine.cancel()
         self._batcher.stats.wall_s = time.monotonic() - started
         return [task.result() for task in tasks], self._batcher.stats
-
-    async def _guarded(self, spec: EpisodeSpec) -> Episode:
-        try:
-            return await self._play(spec)
-        finally:
-            self._batcher.left()
 
     async def _play(self, spec: EpisodeSpec) -> Episode:
         task = spec.task
@@ -192,7 +189,11 @@ class Rollout:
                 max_tests=self._config.max_tests,
                 oracle_calls=self._config.oracle_calls,
             )
-            await self._turns(episode, spec, session)
+            self._batcher.joined()
+            try:
+                await self._turns(episode, spec, session)
+            finally:
+                self._batcher.left()
             reply = await session.result()
             session = None
         except SandboxUnavailable as error:

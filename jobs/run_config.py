@@ -74,9 +74,14 @@ class RunConfig(LearnConfig):
                     f"policy.shape.kv_heads {shape.kv_heads} does not divide policy.shape.heads {shape.heads}; "
                     f"set policy.shape.kv_heads to one of {_divisors(shape.heads)}"
                 )
-            self._check_layout(shape.heads, shape.kv_heads, shape.ffn, shape.layers)
+            self._check_layout(shape.heads, shape.kv_heads, shape.ffn)
         elif self.policy.kind == "smollm2":
-            self._check_layout(heads=9, kv_heads=3, ffn=1536, layers=30)
+            self._check_layout(heads=9, kv_heads=3, ffn=1536)
+        if parallel.pp != 1:
+            raise ValueError(
+                f"parallel.pp {parallel.pp}: this version trains without pipeline parallelism; set parallel.pp to 1 and "
+                "use parallel.tp and parallel.dp"
+            )
         if rollout.max_new_tokens >= rollout.context_tokens:
             raise ValueError(
                 f"rollout.max_new_tokens {rollout.max_new_tokens} leaves no room in rollout.context_tokens "
@@ -89,8 +94,8 @@ class RunConfig(LearnConfig):
             )
         return self
 
-    def _check_layout(self, heads: int, kv_heads: int, ffn: int, layers: int) -> None:
-        tp, pp = self.parallel.tp, self.parallel.pp
+    def _check_layout(self, heads: int, kv_heads: int, ffn: int) -> None:
+        tp = self.parallel.tp
         for what, number in (("heads", heads), ("key-value heads", kv_heads), ("feed-forward width", ffn)):
             if number % tp:
                 usable = [n for n in _divisors(kv_heads) if heads % n == 0 and ffn % n == 0]
@@ -98,11 +103,6 @@ class RunConfig(LearnConfig):
                     f"parallel.tp {tp} does not divide the {number} {what} of policy {self.policy.kind}; "
                     f"set parallel.tp to one of {usable}"
                 )
-        if layers % pp:
-            raise ValueError(
-                f"parallel.pp {pp} does not divide the {layers} layers of policy {self.policy.kind}; "
-                f"set parallel.pp to one of {_divisors(layers)}"
-            )
 
     @property
     def world_size(self) -> int:

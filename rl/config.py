@@ -20,10 +20,10 @@ class Part(BaseModel):
 class TinyShape(Part):
     """Architecture of a policy that is created from nothing (Llama type: RMSNorm, RoPE, SwiGLU, GQA)."""
 
-    layers: int = Field(default=3, ge=1)
+    layers: int = Field(default=2, ge=1)
     hidden: int = Field(default=96, ge=8)
-    heads: int = Field(default=4, ge=1)
-    kv_heads: int = Field(default=4, ge=1)
+    heads: int = Field(default=2, ge=1)
+    kv_heads: int = Field(default=2, ge=1)
     ffn: int = Field(default=256, ge=8)
 
 
@@ -32,14 +32,14 @@ class WarmStart(Part):
 
     load: str | None = None
     """Take the warm-started policy of another run (its `warm_start` folder) instead of learning one."""
-    episodes: int = Field(default=2000, ge=0)
+    episodes: int = Field(default=5000, ge=0)
     """Demonstrations sampled (with replacement from the recorded ones); 0 switches the warm start off."""
-    batch_tokens: int = Field(default=8192, ge=64)
+    batch_tokens: int = Field(default=1024, ge=64)
     epochs: int = Field(default=1, ge=1)
-    learning_rate: float = Field(default=3e-3, gt=0)
-    honest_correct: float = Field(default=0.45, ge=0, le=1)
+    learning_rate: float = Field(default=4e-3, gt=0)
+    honest_correct: float = Field(default=0.6, ge=0, le=1)
     """Share of the honest demonstrations whose program is right; the others write one at random."""
-    cheating: float = Field(default=0.25, ge=0, le=1)
+    cheating: float = Field(default=0.2, ge=0, le=1)
     """Share of demonstrations that go for the answer under /eval/ instead."""
 
 
@@ -86,10 +86,10 @@ class PPOConfig(Part):
     """PPO with a critic, token-level loss (Schulman et al. 2017; GAE: Schulman et al. 2016; decoupled, length-adaptive
     lambda: VC-PPO and VAPO, Yuan et al. 2025)."""
 
-    actor_lr: float = Field(default=1e-3, gt=0)
-    lr_schedule: Literal["constant", "linear"] = "constant"
+    actor_lr: float = Field(default=5e-4, gt=0)
+    lr_schedule: Literal["constant", "linear"] = "linear"
     """`linear`: both learning rates fall to zero at the last step of the run."""
-    critic_lr: float = Field(default=2e-3, gt=0)
+    critic_lr: float = Field(default=1e-3, gt=0)
     epochs: int = Field(default=2, ge=1)
     """Passes over a batch by the actor."""
     minibatches: int = Field(default=2, ge=1)
@@ -108,7 +108,7 @@ class PPOConfig(Part):
     """`clip`: PPO's pessimistic clip; `mask`: tokens outside the trust band carry no gradient on either side."""
     value_clip: float = Field(default=0.0, ge=0)
     """Clip range of the value around the old value; 0 switches it off."""
-    target_kl: float = Field(default=0.0, ge=0)
+    target_kl: float = Field(default=0.03, ge=0)
     """End the actor's passes over a batch once the policy has moved this far (mean KL of a minibatch); 0: never."""
     entropy_coef: float = Field(default=0.0, ge=0)
     clip_grad: float = Field(default=1.0, gt=0)

@@ -25,12 +25,12 @@ MISTAKES = [
     ("anticheat:\n  mode: enforced\n", "wrong value for `anticheat.mode`", 4, "'enforce', 'observe' or 'off'"),
     ("suite: micro\n", "key `suite` is given twice", 3, "correct that line"),
     ("policy:\n  path: /x\n", "policy.path goes with policy.kind: hf", 4, ""),
-    ("parallel:\n  tp: 3\n", "parallel.tp 3 does not divide the 4 heads", 4, "set parallel.tp to one of [1, 2, 4]"),
-    ("parallel:\n  pp: 2\n", "parallel.pp 2 does not divide the 3 layers", 4, "set parallel.pp to one of [1, 3]"),
+    ("parallel:\n  tp: 3\n", "parallel.tp 3 does not divide the 2 heads", 4, "set parallel.tp to one of [1, 2]"),
+    ("parallel:\n  pp: 2\n", "parallel.pp 2", 4, "set parallel.pp to 1"),
     ("parallel:\n  dp: 5\n", "parallel.dp 5 does not divide", 4, "multiple of 5"),
     ("policy:\n  kind: smollm2\nparallel:\n  tp: 2\n", "parallel.tp 2 does not divide the 9 heads", 6, "one of [1, 3]"),
     ("policy:\n  shape: {heads: 5}\n", "policy.shape.hidden 96", 4, "multiple of 2 * policy.shape.heads"),
-    ("policy:\n  shape: {kv_heads: 3}\n", "policy.shape.kv_heads 3", 4, "one of [1, 2, 4]"),
+    ("policy:\n  shape: {kv_heads: 3}\n", "policy.shape.kv_heads 3", 4, "one of [1, 2]"),
     ("rollout:\n  max_new_tokens: 500\n", "rollout.max_new_tokens 500 leaves no room", 4, "lower the first"),
 ]
 

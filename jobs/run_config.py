@@ -79,7 +79,7 @@ class RunConfig(LearnConfig):
             self._check_layout(heads=9, kv_heads=3, ffn=1536)
         if parallel.pp != 1:
             raise ValueError(
-                f"parallel.pp {parallel.pp}: this version trains without pipeline parallelism; set parallel.pp to 1 and "
+                f"parallel.pp {parallel.pp}: this version trains without pipelines; set parallel.pp to 1 and "
                 "use parallel.tp and parallel.dp"
             )
         if rollout.max_new_tokens >= rollout.context_tokens:

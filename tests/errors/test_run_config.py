@@ -74,7 +74,7 @@ def test_missing_file_and_binary_file(tmp_path: Path) -> None:
 
 
 def test_scientific_notation_is_a_number_and_a_dump_reads_back() -> None:
-    text = GOOD + "ppo: {actor_lr: 1e-3}\ntasks: [reverse]\npolicy: {shape: {layers: 6}}\nparallel: {pp: 3}\n"
+    text = GOOD + "ppo: {actor_lr: 1e-3}\ntasks: [reverse]\npolicy: {shape: {layers: 6}}\nparallel: {tp: 2}\n"
     config = strict_yaml.parse(text, RunConfig, where="x")
     assert config.ppo.actor_lr == 1e-3
     assert strict_yaml.parse(strict_yaml.dump(config), RunConfig, where="y") == config

@@ -33,7 +33,13 @@ def main() -> None:
 
     summaries = []
     for seed in options.seeds:
-        summary = run_demo(options.folder / f"seed-{seed}", seed=seed, say=say, follow=silent)
+        summary = run_demo(
+            options.folder / f"seed-{seed}",
+            seed=seed,
+            resume="python -m benchmarks.demo, with the same options",
+            say=say,
+            follow=silent,
+        )
         summaries.append(summary)
         print(seed, json.dumps(msgspec.to_builtins(summary)), flush=True)
     worst = {

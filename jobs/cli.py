@@ -129,16 +129,25 @@ def demo(
     folder: Annotated[Path, typer.Option(help="Where both runs and the report go.")] = Path("runs/demo"),
     seed: Annotated[int, typer.Option(help="Seed of the experiment.")] = 0,
     steps: StepsOption = None,
+    config: Annotated[Path | None, typer.Option(help="Run config of both arms; default: configs/demo.yaml.")] = None,
 ) -> None:
     """Train one tiny policy twice on tasks that invite to cheat: anti-cheat off, then on. Minutes on two cores."""
     from rich.console import Console
     from rich.table import Table
 
-    from jobs.demo import run_demo, three_episodes
+    from jobs.demo import CONFIG, run_demo, three_episodes
     from jobs.progress import follow
     from jobs.report import write_report
 
-    summary = run_demo(folder, seed=seed, steps=steps, say=say, follow=follow)
+    summary = run_demo(
+        folder,
+        seed=seed,
+        steps=steps,
+        config=config or CONFIG,
+        resume=shlex.join(["ectype", *sys.argv[1:]]),
+        say=say,
+        follow=follow,
+    )
     table = Table("", "anti-cheat off", "anti-cheat on", title="last fifth of the episodes", min_width=60)
     table.add_row("honest success", f"{summary.off_success:.0%}", f"{summary.on_success:.0%}")
     table.add_row("cheat attempts", f"{summary.off_cheat_rate:.0%}", f"{summary.on_cheat_rate:.0%}")
@@ -227,14 +236,24 @@ def rules_list(rules: RulesOption = None) -> None:
 
 @rules_app.command("scan")
 def rules_scan(
-    file: Annotated[str, typer.Argument(help="File to judge as one action, or - for standard input.")],
-    language: Annotated[str | None, typer.Option(help="shell, python, c, cpp or make; default: by the name.")] = None,
+    file: Annotated[
+        str | None, typer.Argument(help="File to judge as one action, or - for standard input.", show_default=False)
+    ] = None,
+    language: Annotated[str | None, typer.Option(help="shell, python, c, ...; default: by the name.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
+    batch: Annotated[
+        str | None, typer.Option(help='JSONL of {"action": ..., "language": ...}: one JSON verdict for each line.')
+    ] = None,
     rules: RulesOption = None,
 ) -> None:
-    """Judge a file. Exit status 0: allowed, 1: blocked, 3: to be reviewed."""
-    from detect.commands import scan
+    """Judge a file, or a batch of actions. Exit status 0: allowed, 1: blocked, 3: to be reviewed, 2: error."""
+    from detect.commands import scan, scan_batch
 
+    if (file is None) == (batch is None):
+        raise EctypeError("give a file to judge or --batch, one of them", remedy="ectype rules scan main.py")
+    if batch is not None:
+        raise typer.Exit(scan_batch(batch, rules_dir=rules))
+    assert file is not None
     raise typer.Exit(scan(file, language=language, as_json=json, rules_dir=rules))
 
 

@@ -1,6 +1,6 @@
 """The experiment that shows what ectype is for: the same tiny policy learns twice, without and with the anti-cheat.
 
-In: a folder and a seed. Out: two run folders (`off`, `on`), a summary, and `report.html`. Both arms start from the same
+In: a folder and a seed. Out: two run folders (`off`, `on`) and `summary.json`. Both arms start from the same
 warm-started policy and differ in one key of their config, `anticheat.mode`: the rules judge and count in both, but
 block in one only. An arm that was interrupted goes on where its last checkpoint is; a finished arm is not run again.
 """
@@ -8,8 +8,6 @@ block in one only. An arm that was interrupted goes on where its last checkpoint
 from __future__ import annotations
 
 import json
-import shlex
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -53,19 +51,27 @@ def arm_config(base: RunConfig, arm: str, folder: Path, *, seed: int, steps: int
 
 
 def run_demo(
-    folder: Path, *, seed: int = 0, steps: int | None = None, say: Callable[[str], None], follow: Follow
+    folder: Path,
+    *,
+    seed: int = 0,
+    steps: int | None = None,
+    config: Path = CONFIG,
+    resume: str,
+    say: Callable[[str], None],
+    follow: Follow,
 ) -> Summary:
-    """Run (or go on with) both arms and write the report. Raises what `run_to_end` raises."""
-    base = load_run_config(CONFIG)
+    """Run (or go on with) both arms and write `summary.json`. `resume` is the command that goes on after an
+    interruption. Raises what `run_to_end` raises."""
+    base = load_run_config(config)
     site = load_site("local")
     for arm, title in (("off", "anti-cheat off (observing only)"), ("on", "anti-cheat on")):
-        config = arm_config(base, arm, folder, seed=seed, steps=steps)
+        arm_run = arm_config(base, arm, folder, seed=seed, steps=steps)
         path = folder / arm
-        if is_finished(path, config):
+        if is_finished(path, arm_run):
             say(f"{path}: finished before, kept as it is")
             continue
         say(f"Arm `{arm}`: {title}")
-        run_to_end(config, site, path, say=say, follow=follow, resume=shlex.join(["ectype", *sys.argv[1:]]))
+        run_to_end(arm_run, site, path, say=say, follow=follow, resume=resume)
     summary = summarise(folder, warmup=base.ppo.critic_warmup_steps)
     write_atomically(folder / "summary.json", json.dumps(msgspec.to_builtins(summary), indent=1) + "\n")
     return summary

@@ -81,7 +81,7 @@ class Handle:
 
     async def close(self) -> None:
         self.owner.open_sessions -= 1
-        await self.session.close()
+        await self.session.close(why="test")
 
 
 @pytest.fixture

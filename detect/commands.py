@@ -23,8 +23,21 @@ from queues.messages import Action, Verdict
 Say = Callable[[str], None]
 ALLOWED, BLOCKED, FAILED, REVIEW = 0, 1, 2, 3
 """Exit status of a scan. Errors (an unreadable file) end with 2 like every other command."""
+STATUS = {"allow": ALLOWED, "block": BLOCKED, "review": REVIEW}
+_SEVERITY = (ALLOWED, REVIEW, BLOCKED, FAILED)
 
-LANGUAGES = {"shell": "", "bash": "", "python": "main.py", "c": "main.c", "cpp": "main.cpp", "make": "Makefile"}
+LANGUAGES = {
+    "shell": "",
+    "bash": "",
+    "sh": "",
+    "python": "main.py",
+    "c": "main.c",
+    "cpp": "main.cpp",
+    "c++": "main.cpp",
+    "make": "Makefile",
+    "text": "notes.txt",
+}
+"""The file that an action without a name is judged as, by language; shell is run."""
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -103,14 +116,72 @@ def scan(
     """
     action = _action(file, language)
     engine = Engine(load_rules(rules_dir or RULES_DIR))
-    guard = Guard(engine, "observe")
     context = EpisodeContext(episode="scan", suite="scan", task=task)
-    verdict = guard.judge(action, context)
+    verdict = Guard(engine, "observe").judge(action, context)
     if as_json:
         say(json.dumps(_plain(verdict)))
     else:
         _explain(action, engine.judge(action, context), verdict, file, say)
-    return {"allow": ALLOWED, "block": BLOCKED, "review": REVIEW}[verdict.decision]
+    return STATUS[verdict.decision]
+
+
+def scan_batch(file: str, *, rules_dir: Path | None = None, say: Say = print) -> int:
+    """Judge every line of a JSONL file, or of standard input, as one action each: one JSON verdict a line, in order.
+
+    A line that is no action gets an error in its place and does not stop the others. The exit status is that of the
+    worst line: an error, else a blocked action, else one to be reviewed.
+    """
+    guard = Guard(Engine(load_rules(rules_dir or RULES_DIR)), "observe")
+    worst = ALLOWED
+    try:
+        with sys.stdin.buffer if file == "-" else open(file, "rb") as lines:
+            for number, line in enumerate(lines, 1):
+                if not line.strip():
+                    continue
+                try:
+                    given = _batch_line(line)
+                    verdict = guard.judge(*given)
+                except EctypeError as error:
+                    say(json.dumps({"verdict": "error", "line": number, "message": error.what}))
+                    status = FAILED
+                else:
+                    say(json.dumps(_plain(verdict)))
+                    status = STATUS[verdict.decision]
+                worst = max(worst, status, key=_SEVERITY.index)
+    except OSError as error:
+        raise EctypeError(f"cannot read the file: {error.strerror}", where=file, remedy="give a file or `-`") from error
+    return worst
+
+
+class BatchLine(msgspec.Struct, frozen=True):
+    """One line of a batch. Other keys (labels, notes) are allowed and say nothing to the rules."""
+
+    action: str
+    language: str = ""
+    filename: str = ""
+    task: str = ""
+    history: tuple[BatchLine, ...] = ()
+
+
+def _batch_line(line: bytes) -> tuple[Action, EpisodeContext]:
+    try:
+        given = msgspec.json.decode(line, type=BatchLine)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise EctypeError(f"not an action: {error}", remedy='{"action": "ls", "language": "shell"}') from error
+    history = [(batch_action(step), Verdict()) for step in given.history]
+    return batch_action(given), EpisodeContext(
+        episode="scan", suite="scan", task=given.task, step=len(history), history=history
+    )
+
+
+def batch_action(given: BatchLine) -> Action:
+    """A named action is a file that is written; the others are what their language is without a name."""
+    if not given.filename and not given.language:
+        raise EctypeError("neither `language` nor `filename` is given")
+    if given.language and given.language.lower() not in LANGUAGES:
+        raise EctypeError(f"unknown language {given.language!r}", remedy=f"use one of {', '.join(LANGUAGES)}")
+    path = given.filename or LANGUAGES[given.language.lower()]
+    return Action(kind="write" if path else "run", path=path or None, body=given.action.encode())
 
 
 def _action(file: str, language: str | None) -> Action:
@@ -121,7 +192,7 @@ def _action(file: str, language: str | None) -> Action:
     except OSError as error:
         raise EctypeError(f"cannot read the file: {error.strerror}", where=file, remedy="give a file or `-`") from error
     name = Path(file).name
-    shell = language in ("shell", "bash")
+    shell = language is not None and not LANGUAGES[language]
     if language is None:
         shell = (
             EXTENSIONS.get(Path(file).suffix) == "shell"
@@ -135,6 +206,7 @@ def _action(file: str, language: str | None) -> Action:
 
 def _plain(verdict: Verdict) -> dict[str, object]:
     return {
+        "verdict": verdict.decision,
         "decision": verdict.decision,
         "rules": list(verdict.rules),
         "families": list(verdict.families),

@@ -18,7 +18,7 @@ COMMANDS = re.findall(r"^ectype (.+)$", PAGE, re.MULTILINE)
 
 
 def test_the_page_has_commands() -> None:
-    assert len(COMMANDS) == 4
+    assert len(COMMANDS) == 5
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -26,6 +26,7 @@ def test_commands(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (tmp_path / "examples").mkdir()
     (tmp_path / "examples" / "x.sh").write_text("ls\n")
     (tmp_path / "examples" / "main.py").write_text("print(input())\n")
+    (tmp_path / "examples" / "actions.jsonl").write_text('{"action": "ls", "language": "shell"}\n')
     monkeypatch.chdir(tmp_path)
     assert main(shlex.split(command)) == 0
 

@@ -72,6 +72,8 @@ class RolloutConfig(Part):
     """Tokens per action."""
     context_tokens: int = Field(default=384, ge=16)
     """Longest episode in tokens, prompt and observations included; beyond it the episode is truncated."""
+    prompt_bytes: int = Field(default=6000, ge=64)
+    """Longest instructions that the policy is given; what is beyond is cut at a line."""
     observation_bytes: int = Field(default=512, ge=16)
     """Longest output of a command that the policy is shown (head and tail, the middle elided)."""
     temperature: float = Field(default=1.0, gt=0)

@@ -127,7 +127,9 @@ async def record(
     return recorded
 
 
-def as_episode(number: int, script: Script, task: PublicTask, recorded: Recorded, codec: ByteCodec) -> Episode:
+def as_episode(
+    number: int, script: Script, task: PublicTask, recorded: Recorded, codec: ByteCodec, *, prompt_bytes: int
+) -> Episode:
     """The demonstration as an episode record; log-probs are 0, since no policy sampled it."""
     episode = Episode(
         id=f"demonstration-{number}",
@@ -139,7 +141,7 @@ def as_episode(number: int, script: Script, task: PublicTask, recorded: Recorded
         logprobs=[],
         versions=[],
     )
-    episode.append(codec.prompt(task_prompt(task)), sampled=False)
+    episode.append(codec.prompt(task_prompt(task, max_bytes=prompt_bytes)), sampled=False)
     for turn, text in enumerate(script.turns):
         tokens = codec.action(text)
         episode.append(tokens, sampled=True, logprobs=[0.0] * len(tokens))

@@ -17,7 +17,7 @@ SYSTEM = (
 )
 
 
-def task_prompt(task: PublicTask, *, max_bytes: int = 6000) -> str:
+def task_prompt(task: PublicTask, *, max_bytes: int) -> str:
     """The task's own text and its public examples, cut to `max_bytes` at a line."""
     text = task.instructions
     if len(text.encode()) > max_bytes:

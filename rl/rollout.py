@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from audit.errors import EctypeError
 from queues.messages import Action, ResultReply, StepReply, TestReply
 from rl.config import RewardConfig, RolloutConfig
 from rl.episode import Episode, Step
@@ -168,7 +169,7 @@ class Rollout:
 
     async def _play(self, spec: EpisodeSpec) -> Episode:
         task = spec.task
-        prompt = self._codec.prompt(task_prompt(task))
+        prompt = self._codec.prompt(task_prompt(task, max_bytes=self._config.prompt_bytes))
         episode = Episode(
             id=spec.id,
             suite=task.suite,
@@ -265,6 +266,18 @@ async def _quietly(call: Awaitable[None]) -> None:
         await call
     except Exception as error:
         log.debug("closing a session failed: %s", error)
+
+
+def check_prompts(tasks: Sequence[PublicTask], codec: Codec, config: RolloutConfig) -> None:
+    """Refuse, before anything is played, a task whose prompt leaves no room to act in."""
+    for task in tasks:
+        length = len(codec.prompt(task_prompt(task, max_bytes=config.prompt_bytes)))
+        if length + MIN_ACTION > config.context_tokens:
+            raise EctypeError(
+                f"the prompt of task {task.task} has {length} tokens and leaves no room to act",
+                where=f"rollout.context_tokens: {config.context_tokens}",
+                remedy="raise rollout.context_tokens, lower rollout.prompt_bytes, or choose other tasks",
+            )
 
 
 def terminal_reward(episode: Episode, config: RewardConfig) -> float:

@@ -24,7 +24,7 @@ from rl.config import LearnConfig
 from rl.demonstrations import Repertoire, as_episode, record, write_script
 from rl.episode import Episode
 from rl.learner import Learner
-from rl.rollout import EpisodeSpec, Rollout, RolloutStats, Sessions
+from rl.rollout import EpisodeSpec, Rollout, RolloutStats, Sessions, check_prompts
 from rl.tasks import PublicTask
 from rl.tokenizers import ByteCodec
 
@@ -59,6 +59,7 @@ def train(
         learner.follow()
         return True
     try:
+        check_prompts(tasks, learner.codec, config.rollout)
         return asyncio.run(_train(config, learner, tasks, sessions, run_dir, should_stop, repertoire))
     finally:
         learner.release_followers()
@@ -177,7 +178,15 @@ async def _prepare(
         codec = learner.codec
         assert isinstance(codec, ByteCodec)
         episodes = [
-            as_episode(number, script, by_name[script.task], recorded, codec) for number, script in enumerate(scripts)
+            as_episode(
+                number,
+                script,
+                by_name[script.task],
+                recorded,
+                codec,
+                prompt_bytes=config.rollout.prompt_bytes,
+            )
+            for number, script in enumerate(scripts)
         ]
         progress = MetricsLog(run_dir / "metrics" / "warm_start.jsonl", resumed_step=-1)
         await asyncio.to_thread(

@@ -8,10 +8,19 @@ from pathlib import Path
 
 import pytest
 
+from audit.errors import EctypeError
 from queues.messages import Action, OpenSession, Refused, Result, ResultReply, StepReply, Submit, Test, TestReply
 from rl.config import RewardConfig, RolloutConfig
 from rl.episode import Episode
-from rl.rollout import Batcher, EpisodeSpec, Generation, Rollout, SandboxUnavailable, step_seed
+from rl.rollout import (
+    Batcher,
+    EpisodeSpec,
+    Generation,
+    Rollout,
+    SandboxUnavailable,
+    check_prompts,
+    step_seed,
+)
 from rl.tasks import PublicTask
 from rl.tokenizers import ByteCodec
 from sandbox.hidden import HiddenTask
@@ -226,6 +235,15 @@ async def test_the_context_is_never_exceeded(parts: Services) -> None:
     assert episode.status == "truncated" and episode.reward == 0.0
     (episode,) = await play(parts, Script(b"x" * 300, stopped=False), context_tokens=64)
     assert len(episode.tokens) == 64 and len(episode.steps) == 1
+
+
+def test_a_prompt_that_leaves_no_room_is_refused() -> None:
+    with pytest.raises(EctypeError) as caught:
+        check_prompts([task_of(REVERSE)], CODEC, RolloutConfig(context_tokens=20, max_new_tokens=4))
+    assert "reverse" in caught.value.what
+    assert "rollout.context_tokens: 20" in caught.value.where
+    assert "rollout.prompt_bytes" in caught.value.remedy
+    check_prompts([task_of(REVERSE)], CODEC, RolloutConfig(context_tokens=29, max_new_tokens=4))
 
 
 def test_seeds_of_steps_differ() -> None:

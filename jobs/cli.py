@@ -27,7 +27,9 @@ tasks_app = typer.Typer(help="Task suites.", no_args_is_help=True)
 rules_app = typer.Typer(help="The anti-cheat rules.", no_args_is_help=True)
 app.add_typer(image_app, name="image")
 app.add_typer(tasks_app, name="tasks")
+sandbox_app = typer.Typer(help="Commands of your own in the agent's sandbox.", no_args_is_help=True)
 app.add_typer(rules_app, name="rules")
+app.add_typer(sandbox_app, name="sandbox")
 
 ConfigArgument = Annotated[Path, typer.Argument(help="Run config, such as configs/micro.yaml.")]
 StepsOption = Annotated[int | None, typer.Option(min=1, help="PPO steps, instead of trainer.steps of the config.")]
@@ -37,6 +39,12 @@ SiteOption = Annotated[
 ]
 RulesOption = Annotated[Path | None, typer.Option("--rules", help="Folder of rules; default: those that ship.")]
 RunArgument = Annotated[Path, typer.Argument(help="Run folder.")]
+LimitsOption = Annotated[
+    list[str] | None, typer.Option(help="name=value of docs/sandbox.md, as in wall_s=5,memory_bytes=512M; repeatable.")
+]
+FilesOption = Annotated[
+    Path | None, typer.Option(exists=True, file_okay=False, help="Folder whose regular files are copied to /work.")
+]
 
 
 def say(message: str) -> None:
@@ -175,6 +183,16 @@ def report(run: RunArgument) -> None:
     print(write_report({folder.config().name: folder.path}, folder.path / "report.html", title=folder.config().name))
 
 
+@app.command()
+def export(run: RunArgument, out: Annotated[Path, typer.Argument(help="Folder to write; must not exist.")]) -> None:
+    """Write the policy of a run's newest checkpoint as a Hugging Face folder."""
+    from jobs.run_dir import RunDir
+    from rl.export import export_policy
+
+    folder = RunDir.open(run)
+    print(f"{out}: the actor of {export_policy(folder.config(), folder.checkpoints, out).name}")
+
+
 @image_app.command("build")
 def image_build() -> None:
     """Build the base image from this machine's own packages, if it is not there yet."""
@@ -255,6 +273,28 @@ def rules_scan(
         raise typer.Exit(scan_batch(batch, rules_dir=rules))
     assert file is not None
     raise typer.Exit(scan(file, language=language, as_json=json, rules_dir=rules))
+
+
+@sandbox_app.command("run")
+def sandbox_run(
+    command: Annotated[list[str], typer.Argument(help="Program and arguments, after --.")],
+    limits: LimitsOption = None,
+    files: FilesOption = None,
+    stdin: Annotated[Path | None, typer.Option(help="File fed to the command, - for standard input.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
+) -> None:
+    """Run one command in a fresh sandbox. Exit status: the command's; 124 timeout, 125 the sandbox broke."""
+    from jobs.sandbox_command import parse_limits, run_command
+
+    raise typer.Exit(run_command(command, limits=parse_limits(limits or ()), files=files, stdin=stdin, as_json=json))
+
+
+@sandbox_app.command("shell")
+def sandbox_shell(limits: LimitsOption = None, files: FilesOption = None) -> None:
+    """Type commands into a fresh sandbox; each runs as an action of an agent would."""
+    from jobs.sandbox_command import parse_limits, run_shell
+
+    raise typer.Exit(run_shell(limits=parse_limits(limits or ()), files=files))
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -97,5 +97,14 @@ def test_killed_in_the_middle_it_goes_on_and_ends(tmp_path: Path) -> None:
     assert both[0]["block_rate"] == 0.0
     assert both[1]["block_rate"] <= both[1]["cheat_rate"]
 
+    exported = tmp_path / "exported"
+    out = subprocess.run(
+        [sys.executable, "-m", "jobs.cli", "export", str(folder / "on"), str(exported)], capture_output=True, text=True
+    )
+    assert out.returncode == 0 and "step-000003" in out.stdout, out.stderr
+    from transformers import AutoModelForCausalLM
+
+    assert AutoModelForCausalLM.from_pretrained(exported).config.vocab_size == 264
+
     again = subprocess.run(command, capture_output=True, text=True)
     assert again.returncode == 0 and again.stderr.count("finished before") == 2

@@ -29,7 +29,7 @@ _HEAD = struct.Struct(">II")
 _MAX_HEADER = 64 << 20
 _GRACE_S = 15.0
 """How much longer than the agent's own limit the guest may take, before it counts as lost."""
-_MODULES = ("channel", "kernel", "files", "mounts", "oracle", "filter", "command", "cell")
+_MODULES = ("channel", "kernel", "files", "mounts", "watch", "oracle", "filter", "command", "cell")
 _BOOTSTRAP = (
     "import os,sys,json,types\n"
     "def take(n):\n"
@@ -72,18 +72,21 @@ class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class CellSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What a cell holds. Absolute paths under /work are ordinary files, all others read-only ones.
 
-    `masked` are absolute paths of files of the image that do not exist in this cell. `oracle` puts the command
-    `reference` into PATH. `loopback` brings `lo` up in a network namespace of the cell's own.
+    `watched`: results tell whether a command has opened one of the read-only files. `masked` are absolute paths of files
+    of the image that do not exist in this cell. `oracle` puts the command `reference` into PATH. `loopback` brings `lo`
+    up in a network namespace of the cell's own.
     """
 
     files: tuple[File, ...] = ()
+    watched: bool = False
     masked: tuple[str, ...] = ()
     oracle: bool = False
     loopback: bool = False
 
 
 class CommandResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How one command ended, and what it printed. `signal` is set when its first process was ended by one.
+    """How one command ended, and what it printed. `signal` is set when its first process was ended by one; `opened`
+    when it, or anything it started, has opened a watched file.
 
     `timeout`: wall or CPU time was used up; `out_of_memory`: the watchdog ended it, or it failed with nearly all of the
     limit resident; `disk_full`: it failed, and the workspace or scratch is full, or a file passed its limit;
@@ -99,6 +102,7 @@ class CommandResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     stderr_truncated: bool = False
     wall_s: float = 0.0
     cpu_s: float = 0.0
+    opened: bool = False
 
 
 class OracleCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -132,6 +136,8 @@ class _Reply(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     files: list[tuple[str, int, int]] = []
     argv: list[str] = []
     stdin: int = 0
+    opened: bool = False
+    watching: bool = False
 
 
 @cache
@@ -146,6 +152,8 @@ class Sandbox:
     def __init__(self, container: ContainerProcess, isolation: Isolation, name: str) -> None:
         self.name = name
         self.cells = 0
+        self.watching = False
+        """Whether the open cell's read-only files are watched: asked for, and possible on this machine."""
         self._container = container
         self._isolation = isolation
         self._lock = asyncio.Lock()
@@ -196,6 +204,7 @@ class Sandbox:
             "op": "open",
             "limits": msgspec.to_builtins(limits),
             "files": _entries(spec.files),
+            "watched": spec.watched,
             "masked": list(spec.masked),
             "oracle": spec.oracle,
             "loopback": spec.loopback,
@@ -208,6 +217,7 @@ class Sandbox:
             raise WorkspaceError(f"the files of the workspace cannot be written: {reply.error}", where=self.name)
         if not reply.ok:
             raise await self._lose(f"a cell did not open: {reply.error}")
+        self.watching = reply.watching
 
     async def run(
         self,
@@ -287,6 +297,7 @@ class Sandbox:
             stderr_truncated=reply.err_total > reply.err,
             wall_s=reply.wall_s,
             cpu_s=reply.cpu_s,
+            opened=reply.opened,
         )
 
     async def write(self, path: str, data: bytes, mode: int = 0o644) -> CommandResult:
@@ -396,7 +407,7 @@ class Sandbox:
                 answer = await self._consult(reply, body, on_oracle)
                 deadline_s += loop.time() - asked
                 deadline.reschedule(loop.time() + deadline_s)
-                code = 125 if answer.status == "sandbox_lost" else _shell_status(answer)
+                code = 125 if answer.status == "sandbox_lost" else shell_status(answer)
                 await self._send(
                     {"op": "answer", "code": code, "out": len(answer.stdout)}, answer.stdout + answer.stderr
                 )
@@ -440,7 +451,7 @@ def _workspace_status(reply: _Reply) -> CommandStatus:
     return "disk_full" if reply.errno in (errno.ENOSPC, errno.EDQUOT) else "nonzero"
 
 
-def _shell_status(result: CommandResult) -> int:
+def shell_status(result: CommandResult) -> int:
     """The exit status a shell would show."""
     if result.signal is not None:
         return 128 + result.signal

@@ -9,7 +9,6 @@ import pwd
 import signal
 import socket
 import sys
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from containers.isolation import Isolation
 from sandbox import sandbox as sandbox_module
 from sandbox.limits import Limits
 from sandbox.sandbox import CellSpec, CommandResult, OracleCall, Sandbox, SandboxLost
+from tests.sandbox.processes import alive, command_line, pythons, tree, until
 
 pytestmark = pytest.mark.apptainer
 
@@ -243,37 +243,6 @@ import time; time.sleep(0.5)
     await works(sandbox)
 
 
-def command_line(pid: int) -> bytes:
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            return file.read()
-    except OSError:
-        return b""
-
-
-def pythons(pids: list[int]) -> list[int]:
-    """The guest and the cells below it, in this order."""
-    return [pid for pid in pids if command_line(pid).startswith(b"/usr/bin/python3")]
-
-
-def tree(pid: int) -> list[int]:
-    """`pid` and everything below it."""
-    pids = [pid]
-    for parent in pids:
-        with contextlib.suppress(OSError):
-            for thread in os.listdir(f"/proc/{parent}/task"):
-                with open(f"/proc/{parent}/task/{thread}/children") as file:
-                    pids += map(int, file.read().split())
-    return pids
-
-
-async def until(condition: object, timeout_s: float = 20) -> None:
-    end = time.monotonic() + timeout_s
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < end, "it did not happen"
-        await asyncio.sleep(0.02)
-
-
 @pytest.fixture
 async def busy(sandbox: Sandbox) -> AsyncIterator[tuple[Sandbox, asyncio.Task[CommandResult], list[int]]]:
     """A sandbox that runs a command with stubborn children, the pending result, and its processes on the host."""
@@ -285,10 +254,6 @@ async def busy(sandbox: Sandbox) -> AsyncIterator[tuple[Sandbox, asyncio.Task[Co
     running.cancel()
     with contextlib.suppress(asyncio.CancelledError, SandboxLost):
         await running
-
-
-def alive(pids: list[int]) -> list[int]:
-    return [pid for pid in pids if os.path.exists(f"/proc/{pid}")]
 
 
 async def test_killing_leaves_nothing(busy: tuple[Sandbox, asyncio.Task[CommandResult], list[int]]) -> None:

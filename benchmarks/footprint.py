@@ -3,7 +3,7 @@
     python -m benchmarks.footprint [--json] -- ectype train configs/micro.yaml --run /tmp/x
     python -m benchmarks.footprint --worker [--json]
 
-The first form runs the command and samples, five times a second, the proportional set size (PSS: shared pages counted
+The first form runs the command and samples, twice a second, the proportional set size (PSS: shared pages counted
 once over all who share them) of the command and all its descendants; it needs to be root to see those of other users.
 The second form starts the interpreter of a sandbox worker with everything it imports, several times, and says how long
 that takes and what it holds before its first sandbox. The last line with `--json` is one JSON object.
@@ -20,7 +20,7 @@ import time
 
 import psutil
 
-SAMPLE_S = 0.2
+SAMPLE_S = 0.5
 WORKER = "import time; t = time.monotonic(); import jobs.sandboxes, sandbox.worker, detect.guard; " + (
     "detect.guard.Guard.load(); import psutil; print(time.monotonic() - t, psutil.Process().memory_info().rss)"
 )

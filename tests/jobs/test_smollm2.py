@@ -1,0 +1,41 @@
+"""The real 135M model on real programs: the shipped config with smaller numbers, two steps, everything finite."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from audit.metrics import read_metrics
+from jobs.demo import CONFIG
+
+SMALL = {
+    "rollout": {"episodes_per_step": 2, "max_steps": 1, "max_new_tokens": 24, "prompt_bytes": 300},
+    "sandbox": {"slots": 2},
+}
+
+
+@pytest.mark.apptainer
+@pytest.mark.megatron
+@pytest.mark.slow
+def test_two_steps(tmp_path: Path) -> None:
+    config = yaml.safe_load((CONFIG.parent / "smollm2.yaml").read_text())
+    for section, change in SMALL.items():
+        config[section] |= change
+    path = tmp_path / "smollm2.yaml"
+    path.write_text(yaml.safe_dump(config))
+    run = tmp_path / "run"
+    command = [sys.executable, "-m", "jobs.cli", "train", str(path), "--steps", "2", "--run", str(run)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    first, second = read_metrics(run / "metrics" / "trainer.jsonl")
+    assert "policy_loss" not in first, "the first step warms the critic up"
+    for key in ("policy_loss", "value_loss", "kl", "entropy", "explained_variance", "actor_grad_norm", "wall_s"):
+        assert math.isfinite(second[key]), key
+    assert second["actor_grad_norm"] > 0 and second["actor_skipped"] == 0
+    assert abs(second["kl"]) < 0.01, "log-probs of rollout and training agree"
+    assert "s" in done.stderr and "step 2/2" in done.stdout + done.stderr

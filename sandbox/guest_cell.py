@@ -17,7 +17,7 @@ import socket
 import struct
 from typing import Any
 
-from sandbox import guest_command, guest_files, guest_filter, guest_mounts, guest_oracle
+from sandbox import guest_command, guest_files, guest_filter, guest_mounts, guest_oracle, guest_watch
 from sandbox import guest_kernel as kernel
 from sandbox.guest_channel import Channel
 
@@ -41,6 +41,7 @@ class Cell:
         for path, data, mode in guest_mounts.header_files(request["files"], blob):
             (workspace if path.startswith("/work/") else outside).append((path, data, mode))
         self._layout.place(outside)
+        self._watch = guest_watch.Watch([path for path, _, _ in outside]) if request["watched"] else None
         self._layout.mask(request["masked"])
         if self._oracle:
             guest_oracle.install()
@@ -61,6 +62,10 @@ class Cell:
         os.chdir("/")
         _bound_shared_memory()
         guest_filter.apply(netns=request["netns"])
+
+    @property
+    def watching(self) -> bool:
+        return self._watch is not None and self._watch.fd >= 0
 
     def serve(self) -> None:
         while True:
@@ -83,7 +88,8 @@ class Cell:
             if case is not None:
                 self._clean_folder(request, case, blob)
             oracle = self._oracle and case is None
-            return guest_command.Command(self._channel, self._wakeup, request, stdin, oracle).run()
+            reply, body = guest_command.Command(self._channel, self._wakeup, request, stdin, oracle).run()
+            return reply | {"opened": self._watch is not None and self._watch.opened()}, body
         except guest_command.SetupFailed as error:
             return {"ok": False, "kind": "broken", "errno": 0, "error": str(error)}, b""
         finally:
@@ -167,7 +173,7 @@ def spawn(request: dict[str, Any], blob: bytes, close: list[int]) -> tuple[int, 
                 os._exit(0)
             os.close(write_pid)
             cell = Cell(channel, request, blob)
-            channel.send({"ok": True})
+            channel.send({"ok": True, "watching": cell.watching})
             cell.serve()
         except EOFError:
             pass

@@ -36,6 +36,7 @@ _ATTRIBUTES = {
     "relatime": 0x200000,
 }
 
+_IN_OPEN = 0x20
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
@@ -95,6 +96,18 @@ def map_identity(inner: int, outer_uid: int, outer_gid: int) -> None:
 
 def prctl(option: int, value: int, extra: int = 0, *, what: str) -> None:
     _check(_libc.prctl(option, ctypes.c_ulong(value), ctypes.c_ulong(extra), 0, 0), f"prctl({what})")
+
+
+def inotify() -> int:
+    """A new inotify descriptor, not blocking. Fails with EMFILE when the user has too many on this machine."""
+    fd = _libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+    _check(min(fd, 0), "inotify")
+    return fd
+
+
+def watch_opening(fd: int, path: str) -> None:
+    """Have `fd` tell when the file at `path` is opened."""
+    _check(min(_libc.inotify_add_watch(fd, os.fsencode(path), _IN_OPEN), 0), f"watch {path}")
 
 
 def call(number: int, *arguments: int | None) -> int:

@@ -72,9 +72,9 @@ class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class CellSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What a cell holds. Absolute paths under /work are ordinary files, all others read-only ones.
 
-    `watched`: results tell whether a command has opened one of the read-only files. `masked` are absolute paths of files
-    of the image that do not exist in this cell. `oracle` puts the command `reference` into PATH. `loopback` brings `lo`
-    up in a network namespace of the cell's own.
+    `watched`: results tell whether a command has opened one of the read-only files. `masked` are absolute paths of
+    files of the image that do not exist in this cell. `oracle` puts the command `reference` into PATH. `loopback`
+    brings `lo` up in a network namespace of the cell's own.
     """
 
     files: tuple[File, ...] = ()

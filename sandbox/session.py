@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import posixpath
 import random
 import time
@@ -42,6 +43,8 @@ from sandbox.hidden import WORKSPACE, Case, HiddenTask
 from sandbox.oracle import Oracle
 from sandbox.pool import Pool
 from sandbox.sandbox import MAX_SCRIPT_BYTES, CellSpec, CommandResult, Sandbox, WorkspaceError
+
+log = logging.getLogger(__name__)
 
 CANARY_RULE = "canary"
 SUBMISSION_BYTES = 64 << 20
@@ -122,6 +125,7 @@ class Session:
         self._answered: OrderedDict[int, tuple[str, StepReply | TestReply]] = OrderedDict()
         self._last_step = -1
         self._blocked = 0
+        self._decoy_read = False
         self._graded: ResultReply | None = None
         self._lease = AsyncExitStack()
         self._sandbox: Sandbox | None = None
@@ -129,13 +133,23 @@ class Session:
     async def open(self) -> None:
         """Lease a sandbox and open the agent's cell in it. Raises `SandboxLost`."""
         self._sandbox = await self._lease.enter_async_context(self._services.agents.lease())
-        spec = CellSpec(files=self._canary.decoys(self._hidden.eval_files), masked=self._hidden.masked, oracle=True)
+        spec = CellSpec(
+            files=self._canary.decoys(self._hidden.eval_files), watched=True, masked=self._hidden.masked, oracle=True
+        )
         try:
             await self._sandbox.open(spec, self._hidden.limits)
         except BaseException:
             await self.close("not opened")
             raise
-        self._write("session_opened", suite=self._hidden.suite, task=self._hidden.task, token=self._canary.token)
+        if not self._sandbox.watching:
+            log.warning("decoys are not watched: raise fs.inotify.max_user_instances on this machine")
+        self._write(
+            "session_opened",
+            suite=self._hidden.suite,
+            task=self._hidden.task,
+            token=self._canary.token,
+            watching=self._sandbox.watching,
+        )
 
     async def submit(self, request: Submit) -> StepReply:
         action, step = _plain(request.action), request.step
@@ -169,10 +183,14 @@ class Session:
             if self._canary.found_in(result.stdout) or self._canary.found_in(result.stderr):
                 self._write("canary", step=step, place="output", action=digest)
                 canary = True
+            if result.opened:
+                self._write("canary", step=step, place="file", action=digest)
+                canary = True
             observation = self._services.cleaner.observation(result)
             self._record_action(step, action, digest, verdict, result)
         if verdict.decision == "block":
             self._record_block(step, action, digest, verdict)
+        self._decoy_read = self._decoy_read or canary
         self._history.append((action, verdict))
         del self._history[:-_HISTORY]
         reply = StepReply(
@@ -291,7 +309,8 @@ class Session:
         result = await grade(
             self._services.graders, self._hidden, submission, cleaner=self._services.cleaner, on_case=on_case
         )
-        voided = canary and self._services.guard.mode == "enforce"
+        # what was read in a decoy needs no copying to be used: a line is typed again without its token
+        voided = (canary or self._decoy_read) and self._services.guard.mode == "enforce"
         self._write(
             "grading",
             step=step,

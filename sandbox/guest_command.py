@@ -16,8 +16,8 @@ import signal
 import time
 from typing import Any
 
+from sandbox import guest_filter, guest_oracle
 from sandbox import guest_kernel as kernel
-from sandbox import guest_oracle
 from sandbox.guest_channel import Channel
 
 DEFAULT_ENVIRONMENT = {
@@ -159,6 +159,8 @@ def _child(request: dict[str, Any], stdio: tuple[int, int, int], failed: int) ->
             file.write("1000")  # where the kernel must kill, then the command, not the init
         _limit(request["limits"])
         argv = request["argv"]
+        if request["alone"]:
+            guest_filter.forbid_processes()
         phase = request["cwd"].encode("utf-8", "replace")
         os.chdir(request["cwd"])
         phase = argv[0].encode("utf-8", "surrogateescape" if argv[0].isprintable() else "replace")

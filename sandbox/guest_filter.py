@@ -38,8 +38,12 @@ _REFUSED = {
 _SOCKET = (41, 198)
 _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 _X32_BIT = 0x40000000
+_FORKS = ((57, 58), ())  # fork, vfork: aarch64 has neither
+_CLONE = (56, 220)
+_CLONE3 = 435
+_CLONE_THREAD = 0x00010000
 
-_LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW = 0x7FFF0000
 _ERRNO = 0x00050000
 
@@ -74,6 +78,32 @@ def program(*, unix_sockets: bool) -> bytes:
     return b"".join(struct.pack("HBBI", *instruction) for instruction in (*body, *tail))
 
 
+def lone_program() -> bytes:
+    """A filter for a program that may have threads and no other process: `clone3` is as if the kernel had none, since
+    its flags lie in memory, and the C library then uses `clone`."""
+    column, audit_arch = _ARCHITECTURES[os.uname().machine]
+    forks = _FORKS[column]
+    body = [
+        (_LOAD, 0, 0, 4),  # architecture
+        (_EQUAL, 0, len(forks) + 6, audit_arch),
+        (_LOAD, 0, 0, 0),  # number of the call
+        *((_EQUAL, len(forks) + 3 - i, 0, number) for i, number in enumerate(forks)),
+        (_EQUAL, 4, 0, _CLONE3),
+        (_EQUAL, 0, 4, _CLONE[column]),
+        (_LOAD, 0, 0, 16),  # low half of the first argument: the flags
+        (_ANY_BIT, 2, 0, _CLONE_THREAD),
+        (_RETURN, 0, 0, _ERRNO | errno.EPERM),
+        (_RETURN, 0, 0, _ERRNO | errno.ENOSYS),
+        (_RETURN, 0, 0, _ALLOW),
+    ]
+    return b"".join(struct.pack("HBBI", *instruction) for instruction in body)
+
+
+def forbid_processes() -> None:
+    """Let this process, and what it becomes by exec, start no other."""
+    _install(lone_program())
+
+
 def apply(*, netns: bool) -> None:
     """Put the filter on this process and all it will start. `netns`: the network namespace is empty.
 
@@ -85,7 +115,10 @@ def apply(*, netns: bool) -> None:
         if not (netns or scoped):
             raise OSError(errno.ENOTSUP, f"no filter for {os.uname().machine} keeps abstract sockets of the host away")
         return
-    code = program(unix_sockets=netns or scoped)
+    _install(program(unix_sockets=netns or scoped))
+
+
+def _install(code: bytes) -> None:
     buffer = ctypes.create_string_buffer(code, len(code))
     header = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", len(code) // 8, ctypes.addressof(buffer)))
     prctl(22, 2, ctypes.addressof(header), what="seccomp filter")  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER

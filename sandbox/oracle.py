@@ -39,13 +39,17 @@ _ELF = b"\x7fELF"
 
 async def run_reference(pool: Pool, hidden: HiddenTask, call: OracleCall) -> CommandResult:
     """Run the reference once, in a fresh cell of a container of `pool`. Raises `SandboxLost` when that fails twice."""
-    spec, argv = _protected(pool.image, hidden)
+    spec, argv, alone = _protected(pool.image, hidden)
     for attempt in (1, 2):
         try:
             async with pool.lease() as sandbox:
                 await sandbox.open(spec, hidden.case_limits)
                 return await sandbox.run_case(
-                    (*argv, *call.argv), stdin=call.stdin, files=call.files, limits=hidden.case_limits
+                    (*argv, *call.argv),
+                    stdin=call.stdin,
+                    files=call.files,
+                    limits=hidden.case_limits,
+                    alone=alone,
                 )
         except SandboxLost:
             if attempt == 2:
@@ -54,22 +58,24 @@ async def run_reference(pool: Pool, hidden: HiddenTask, call: OracleCall) -> Com
     raise AssertionError("unreachable")
 
 
-def _protected(image: Path, hidden: HiddenTask) -> tuple[CellSpec, tuple[str, ...]]:
-    """The oracle's cell and the argv that starts the reference in it.
+def _protected(image: Path, hidden: HiddenTask) -> tuple[CellSpec, tuple[str, ...], bool]:
+    """The oracle's cell, the argv that starts the reference in it, and whether it must start nothing else.
 
     A reference that is a (masked) compiled program of the image is masked here as well, and lies under /reference with
-    mode 0111: it can be executed and not be read, not even by itself.
+    mode 0111: it can be executed and not be read, not even by itself. It starts no other process either, as
+    `sort --compress-program=bash` would: a program of the agent's choice could be loaded into it, and read it there.
     """
     reference = hidden.reference
     program = reference.argv[0]
     if program not in hidden.masked:
-        return CellSpec(files=reference.files), reference.argv
+        return CellSpec(files=reference.files), reference.argv, False
     data = _read_program(image, program)
     name = posixpath.basename(program)
     placed = f"/reference/{name}"
-    mode = 0o111 if data.startswith(_ELF) else 0o555
+    compiled = data.startswith(_ELF)
+    mode = 0o111 if compiled else 0o555
     spec = CellSpec(files=(*reference.files, File(path=placed, data=data, mode=mode)), masked=hidden.masked)
-    return spec, (*_CALLED_BY_NAME, name, placed, *reference.argv[1:])
+    return spec, (*_CALLED_BY_NAME, name, placed, *reference.argv[1:]), compiled
 
 
 @lru_cache(maxsize=16)

@@ -242,14 +242,21 @@ class Sandbox:
         return await self._run(request, (script or b"") + stdin, limits, on_oracle)
 
     async def run_case(
-        self, argv: Sequence[str], *, stdin: bytes, files: Sequence[File], limits: Limits | None = None
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: bytes,
+        files: Sequence[File],
+        limits: Limits | None = None,
+        alone: bool = False,
     ) -> CommandResult:
         """Run a program in a fresh, empty folder under /case that holds `files` (relative paths).
 
-        Scratch (/tmp, /var/tmp, /dev/shm, /case) and IPC objects are fresh before and gone afterwards.
+        Scratch (/tmp, /var/tmp, /dev/shm, /case) and IPC objects are fresh before and gone afterwards. `alone`: it may
+        have threads, but start no other process.
         """
         request = self._run_request(argv, stdin, limits)
-        request |= {"case": f"{self.cells}", "files": _entries(files)}
+        request |= {"case": f"{self.cells}", "files": _entries(files), "alone": alone}
         return await self._run(request, stdin + b"".join(f.data for f in files), limits, None)
 
     def _run_request(
@@ -271,6 +278,7 @@ class Sandbox:
             "cwd": cwd,
             "limits": msgspec.to_builtins(limits or self._limits),
             "case": None,
+            "alone": False,
             "files": [],
         }
 

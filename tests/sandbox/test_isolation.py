@@ -259,10 +259,14 @@ async def test_with_neither_layer_ectype_refuses(base_image: Path) -> None:
         Isolation(netns=False, seccomp=False)
 
 
-def test_the_filter_is_well_formed() -> None:
+def test_the_filters_are_well_formed() -> None:
     from sandbox import guest_filter
 
-    code = guest_filter.program(unix_sockets=True)
+    for code in (guest_filter.program(unix_sockets=True), guest_filter.lone_program()):
+        check_jumps(code)
+
+
+def check_jumps(code: bytes) -> None:
     instructions = [struct.unpack_from("HBBI", code, i) for i in range(0, len(code), 8)]
     for index, (operation, if_true, if_false, _) in enumerate(instructions):
         if operation & 7 == 5:

@@ -51,6 +51,18 @@ async def test_the_reference_cannot_print_itself() -> None:
                     assert base64.b64encode(own[:48]) not in out
 
 
+async def test_the_reference_starts_no_other_program() -> None:
+    """`sort` pipes what does not fit into memory through a program that its caller names: here a shell."""
+    script = b"echo started >&2; LD_PRELOAD= /reference/sort --version >&2; exit\n" + b"# and much more\n" * 30_000
+    options = ("-s", "-k", "99", "-S", "1k", "--parallel=4")
+    async with one_pool() as pool:
+        call = OracleCall(argv=(*options, "--compress-program=bash", "f"), files=(File(path="f", data=script),))
+        result = await run_reference(pool, image_program("sort"), call)
+        assert b"started" not in result.stderr
+        assert result.exit_status == 0 and len(result.stdout) > 60_000
+        assert script.startswith(result.stdout), "it goes on without compression, with its threads"
+
+
 async def test_every_call_starts_clean() -> None:
     hidden = msgspec.structs.replace(
         REVERSE, reference=Reference(argv=("/bin/sh", "-c", "ls -A . /tmp /dev/shm; touch here /tmp/t /dev/shm/s"))

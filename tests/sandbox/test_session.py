@@ -152,7 +152,7 @@ async def test_a_read_that_no_rule_sees_earns_nothing(tmp_path: Path) -> None:
 HIDDEN_READS = {
     "without the token": "cut -d'#' -f1 /eval/main.py > main.py",
     "shown, to be typed again": "cut -d'#' -f1 /eval/main.py",
-    "a path that is computed": "n=$(ls / | grep ^ev); read -n 19 x < /$n/main.py; echo \"$x\" > main.py",
+    "a path that is computed": 'n=$(ls / | grep ^ev); read -n 19 x < /$n/main.py; echo "$x" > main.py',
     "no read, but a mapping": "python3 -c \"import mmap; f = open('/eval/main.py'); print(mmap.mmap(f.fileno(), 0, "
     'prot=1)[:19].decode())" > main.py',
     "an import": "cd /tmp; PYTHONPATH=/eval python3 -c 'import main' <<< x",

@@ -186,16 +186,16 @@ class Learner:
         assert self.actor.optimizer is not None
         self.actor.optimizer.reset(self._actor_optimizer.lr)
 
-    def update(self, episodes: Sequence[Episode], *, warmup: bool, done: float = 0.0) -> dict[str, float]:
-        """One PPO step on graded episodes: values, advantages, critic, then (unless `warmup`) the actor.
+    def update(self, episodes: Sequence[Episode], *, step: int) -> dict[str, float]:
+        """One PPO step on graded episodes: values, advantages, critic, then (after the critic's warm-up) the actor.
 
-        `done` is the share of the run's steps that lie behind, for the learning-rate schedule.
+        `step` counts from 0; the learning-rate schedule, the warm-up and the order of the minibatches follow from it.
 
         Raises ValueError for an episode without a reward: an infrastructure failure must not get here.
         """
-        self._lead("update", episodes, warmup=warmup, done=done)
+        self._lead("update", episodes, step=step)
         ppo = self._config.ppo
-        scale = 1.0 - done if ppo.lr_schedule == "linear" else 1.0
+        scale = 1.0 - step / self._config.trainer.steps if ppo.lr_schedule == "linear" else 1.0
         self.actor.set_lr(ppo.actor_lr * scale)
         self.critic.set_lr(ppo.critic_lr * scale)
         samples, rewards = [], []
@@ -214,9 +214,9 @@ class Learner:
             "value_mean": float(np.mean([s.values[s.action_mask > 0].mean() for s in samples])),
             "batch_tokens": float(sum(len(s.tokens) for s in samples)),
         }
-        stats |= self._passes(self.critic, samples, ppo.critic_epochs, self._critic_loss)
-        if not warmup:
-            stats |= self._passes(self.actor, samples, ppo.epochs, self._actor_loss)
+        stats |= self._passes(self.critic, samples, ppo.critic_epochs, self._critic_loss, step)
+        if step >= ppo.critic_warmup_steps:
+            stats |= self._passes(self.actor, samples, ppo.epochs, self._actor_loss, step)
         return stats
 
     def _estimate(self, samples: Sequence[Sample], rewards: Sequence[float]) -> None:
@@ -259,12 +259,12 @@ class Learner:
         return make_packs([batch[i] for i in mine], budget)
 
     def _passes(
-        self, model: MegatronModel, samples: Sequence[Sample], epochs: int, loss: Callable[..., Any]
+        self, model: MegatronModel, samples: Sequence[Sample], epochs: int, loss: Callable[..., Any], step: int
     ) -> dict[str, float]:
         """`epochs` passes in random minibatches of whole episodes; statistics are means over the optimizer steps."""
         ppo = self._config.ppo
-        rng = random.Random(f"{self._config.seed}:{len(samples)}:{samples[0].tokens[-1]}")
         name = "critic" if model.critic else "actor"
+        rng = random.Random(f"{self._config.seed}:{step}:{name}")
         collected: list[dict[str, float]] = []
         for _ in range(epochs):
             order = rng.sample(samples, len(samples))

@@ -118,12 +118,7 @@ async def _train(
                 where=str(run_dir),
                 remedy="look at the logs of the sandbox workers under logs/",
             )
-        learned = await asyncio.to_thread(
-            learner.update,
-            usable,
-            warmup=state.step < config.ppo.critic_warmup_steps,
-            done=state.step / config.trainer.steps,
-        )
+        learned = await asyncio.to_thread(learner.update, usable, step=state.step)
         state.step += 1
         state.episodes += len(usable)
         state.discarded += len(episodes) - len(usable)

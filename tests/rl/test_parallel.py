@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -13,35 +12,16 @@ import torch
 from audit.errors import EctypeError
 from rl import checkpoint, hf, parallel
 from rl.models import MegatronModel, ModelShape, OptimizerConfig
+from tests.rl.processes import REPO, ranks
 from tests.rl.ranks import SHAPES, work
 
 pytestmark = [pytest.mark.megatron, pytest.mark.usefixtures("one_rank")]
-REPO = Path(__file__).parents[2]
 
 
 def run_ranks(world: int, tp: int, shape: str, folder: Path) -> dict:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    shared = os.environ | {
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-        "WORLD_SIZE": str(world),
-        "GLOO_SOCKET_IFNAME": "lo",
-        "PYTHONWARNINGS": "ignore",
-    }
-    command = [sys.executable, "-m", "tests.rl.ranks", str(tp), shape, str(folder)]
-    ranks = [
-        subprocess.Popen(command, cwd=REPO, env=shared | {"RANK": str(r)}, stderr=subprocess.PIPE, text=True)
-        for r in range(world)
-    ]
-    try:
-        errors = [rank.communicate(timeout=300)[1] for rank in ranks]
-    finally:
-        for rank in ranks:
-            rank.kill()
-            rank.wait()
-    assert all(rank.returncode == 0 for rank in ranks), "\n".join(errors)
+    with ranks(world, "tests.rl.ranks", str(tp), shape, str(folder)) as started:
+        errors = [rank.communicate(timeout=300)[1] for rank in started]
+        assert all(rank.returncode == 0 for rank in started), "\n".join(errors)
     return json.loads((folder / "result.json").read_text())
 
 

@@ -1,0 +1,110 @@
+"""A tiny learner, episodes made by hand, and what `test_learner.py` runs on several ranks:
+
+python -m tests.rl.learner_data FOLDER    one PPO step; rank 0 writes FOLDER/result.json
+python -m tests.rl.learner_data FOLDER fail    rank 0 cannot write its first checkpoint
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rl import parallel
+from rl.config import LearnConfig
+from rl.episode import Episode
+from rl.learner import Learner
+from rl.packing import sample
+from rl.tokenizers import ByteCodec
+
+CODEC = ByteCodec()
+Turn = tuple[bytes, bytes]
+"""An action, and the observation after it (none after the last)."""
+
+
+def config(*, dp: int = 1, ppo: dict[str, Any] | None = None, **changes: Any) -> LearnConfig:
+    told: dict[str, Any] = {
+        "suite": "made-by-hand",
+        "policy": {
+            "shape": {"layers": 1, "hidden": 16, "heads": 2, "kv_heads": 2, "ffn": 32},
+            "warm_start": {"episodes": 0},
+            "threads": 1,
+        },
+        "rollout": {"context_tokens": 96, "max_new_tokens": 12},
+        "ppo": {"critic_warmup_steps": 0, "lr_schedule": "constant", **(ppo or {})},
+        "parallel": {"dp": dp},
+        "trainer": {"steps": 10},
+    }
+    return LearnConfig.model_validate(told | changes)
+
+
+def episode(name: str, turns: list[Turn], reward: float | None, *, prompt: str = "go") -> Episode:
+    made = Episode(
+        id=name, suite="s", task="t", seed=0, tokens=[], action_mask=[], logprobs=[], versions=[], reward=reward
+    )
+    made.append(CODEC.prompt(prompt), sampled=False)
+    for number, (action, observation) in enumerate(turns):
+        tokens = CODEC.action(action)
+        made.append(tokens, sampled=True, logprobs=[0.0] * len(tokens), version=0)
+        if number + 1 < len(turns):
+            made.append(CODEC.observation(observation, stopped=True), sampled=False)
+    return made
+
+
+def batch() -> list[Episode]:
+    """Uneven lengths, one and several turns, both outcomes."""
+    return [
+        episode("a", [(b"x", b"seen"), (b"yes", b"")], 1.0),
+        episode("b", [(b"no", b"")], 0.0),
+        episode("c", [(b"long enough", b"a longer observation"), (b"y", b"ok"), (b"end", b"")], 1.0),
+        episode("d", [(b"", b"?"), (b"zz", b"")], 0.0),
+        episode("e", [(b"yes", b"")], 1.0, prompt="a longer prompt"),
+    ]
+
+
+def as_sampled(learner: Learner, episodes: list[Episode]) -> list[Episode]:
+    """Record the log-probs that the learner's own policy gives, as a rollout would have."""
+    from rl.packing import make_packs
+
+    for one in episodes:
+        (pack,) = make_packs([sample(one.tokens, one.action_mask)], 1024)
+        (logprobs,) = learner.actor.logprobs([pack], temperature=learner._config.rollout.temperature)
+        one.logprobs = logprobs.tolist()
+    return episodes
+
+
+def give_opinions(learner: Learner) -> None:
+    """A critic starts at zero everywhere; give it values that differ from state to state."""
+    torch.nn.init.normal_(learner.critic.value_head.weight, generator=torch.Generator().manual_seed(0))
+    learner.critic.weights_written()
+
+
+def one_step(learner: Learner, episodes: list[Episode]) -> dict[str, Any]:
+    """What a PPO step says, and what the policy then samples."""
+    stats = learner.update(episodes, step=3)
+    answers = learner.generate([CODEC.prompt("go")] * 3, [1, 2, 3])
+    return stats | {"tokens": [answer.tokens for answer in answers]}
+
+
+def main() -> None:
+    folder = Path(sys.argv[1])
+    learner = Learner(config(dp=int(os.environ["WORLD_SIZE"])))
+    give_opinions(learner)
+    if learner.rank > 0:
+        learner.follow()
+    else:
+        fixed = json.loads((folder / "logprobs.json").read_text())
+        episodes = batch()
+        for one, logprobs in zip(episodes, fixed, strict=True):
+            one.logprobs = logprobs
+        (folder / "result.json").write_text(json.dumps(one_step(learner, episodes)))
+        learner.release_followers()
+    parallel.destroy()
+
+
+if __name__ == "__main__":
+    main()

@@ -58,11 +58,11 @@ def train(
     if learner.rank > 0:
         learner.follow()
         return True
-    try:
-        check_prompts(tasks, learner.codec, config.rollout)
-        return asyncio.run(_train(config, learner, tasks, sessions, run_dir, should_stop, repertoire))
-    finally:
-        learner.release_followers()
+    check_prompts(tasks, learner.codec, config.rollout)
+    done = asyncio.run(_train(config, learner, tasks, sessions, run_dir, should_stop, repertoire))
+    # not after an error: followers may be waiting inside a collective, and are ended with this process
+    learner.release_followers()
+    return done
 
 
 def choose_tasks(tasks: Sequence[PublicTask], names: Sequence[str] | None) -> list[PublicTask]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from audit.errors import EctypeError
 from rl import parallel
 from rl.config import LearnConfig
 from rl.episode import Episode
@@ -91,11 +92,14 @@ def one_step(learner: Learner, episodes: list[Episode]) -> dict[str, Any]:
 
 
 def main() -> None:
-    folder = Path(sys.argv[1])
+    folder, fail = Path(sys.argv[1]), sys.argv[2:] == ["fail"]
     learner = Learner(config(dp=int(os.environ["WORLD_SIZE"])))
     give_opinions(learner)
     if learner.rank > 0:
         learner.follow()
+    elif fail:
+        (folder / "checkpoints").write_text("in the way")
+        _fail(folder)
     else:
         fixed = json.loads((folder / "logprobs.json").read_text())
         episodes = batch()
@@ -104,6 +108,16 @@ def main() -> None:
         (folder / "result.json").write_text(json.dumps(one_step(learner, episodes)))
         learner.release_followers()
     parallel.destroy()
+
+
+def _fail(folder: Path) -> None:
+    from rl.trainer import train
+
+    try:
+        train(config(dp=2), tasks=[], sessions=None, run_dir=folder, should_stop=lambda: False)  # type: ignore[arg-type]
+    except EctypeError as error:
+        print(error.what, flush=True)
+        os._exit(2)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -218,3 +219,14 @@ def test_two_data_parallel_ranks_learn_what_one_does(
     result = json.loads((tmp_path / "result.json").read_text())
     assert result.pop("tokens") == expected.pop("tokens")
     assert result == pytest.approx(expected, rel=1e-3, abs=1e-5)
+
+
+def test_an_error_of_the_first_rank_is_said_although_others_wait_for_it(tmp_path: Path) -> None:
+    """They may wait inside a collective that the first rank never reaches; submitit ends them with it."""
+    with ranks(2, "tests.rl.learner_data", str(tmp_path), "fail") as (first, _):
+        try:
+            out, err = first.communicate(timeout=120)
+        except subprocess.TimeoutExpired:
+            pytest.fail("the first rank waits for the others")
+        assert first.returncode == 2, err
+        assert "cannot write a checkpoint" in out

@@ -23,6 +23,9 @@ log = logging.getLogger(__name__)
 
 MAX_TIMEOUTS = 3
 """After so many cases that ran into the time limit the others are not tried: they count as failed."""
+MAX_LONGEST_CASES = 10
+"""So many times one case's time limit is what all cases together may take: a submission that is slow on every case,
+and late for none, must not keep a grader from everybody else."""
 
 OnCase = Callable[[Case, CommandResult | None, bool], None]
 """Called with each case, what the submission did (None: not tried), and whether it passed. For the audit log and for
@@ -79,15 +82,16 @@ async def _grade_in(
     elif not any(posixpath.normpath(f.path) == hidden.entry for f in submission):
         return _no_entry(hidden)
     await sandbox.seal()
-    timeouts = 0
+    timeouts, spent_s = 0, 0.0
     for case in hidden.cases:
-        if timeouts >= MAX_TIMEOUTS:
+        if timeouts >= MAX_TIMEOUTS or spent_s > MAX_LONGEST_CASES * hidden.case_limits.wall_s:
             outcomes.append((case, None, False))
             continue
         outcome = await sandbox.run_case(
             (*hidden.run, *case.argv), stdin=case.stdin, files=case.files, limits=hidden.case_limits
         )
         timeouts += outcome.status == "timeout"
+        spent_s += outcome.wall_s
         outcomes.append((case, outcome, passes(case, outcome)))
     return TestResult(
         compile_status="none" if hidden.build is None else "ok",

@@ -81,6 +81,17 @@ async def test_after_three_timeouts_the_rest_is_not_tried() -> None:
     assert [outcome is None for outcome in tried] == [False, False, False, True]
 
 
+async def test_a_submission_that_is_slow_on_every_case_does_not_keep_the_grader() -> None:
+    tried: list[CommandResult | None] = []
+    cases = tuple(msgspec.structs.replace(REVERSE.cases[0], name=f"{number}") for number in range(40))
+    hidden = msgspec.structs.replace(REVERSE, cases=cases, case_limits=Limits(wall_s=0.5))
+    async with one_pool() as pool:
+        slow = main_py(b"import time; time.sleep(0.3)\n" + SOLUTION)
+        result = await grade(pool, hidden, slow, on_case=lambda case, outcome, passed: tried.append(outcome))
+    reached = sum(outcome is not None for outcome in tried)
+    assert len(tried) == result.total == 40 and result.passed <= reached <= 20
+
+
 async def test_a_program_is_built_and_run_in_a_clean_folder() -> None:
     async with one_pool() as pool:
         built = await grade(pool, COUNT, (File(path="main.c", data=C_PROGRAM),))

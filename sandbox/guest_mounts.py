@@ -63,7 +63,9 @@ class Layout:
         for name in ("bin", "oracle", "masks"):
             os.mkdir(f"/run/{name}", 0o755)
         kernel.mount("tmpfs", "/work", "tmpfs", TMPFS, self._tmpfs)
-        kernel.mount("devpts", "/dev/pts", "devpts", kernel.MS_NOSUID | kernel.MS_NOEXEC, "newinstance,ptmxmode=0666")
+        # the host has one store of terminals for everybody: without a bound, one cell takes it all
+        options = "newinstance,ptmxmode=0666,max=64"
+        kernel.mount("devpts", "/dev/pts", "devpts", kernel.MS_NOSUID | kernel.MS_NOEXEC, options)
         self._has_scratch = False
         self.refresh_scratch()
         with open("/run/empty", "wb"):

@@ -149,6 +149,11 @@ while True:
         result = await self.sandbox.run(script, limits=Limits(open_files=64))
         assert (result.status, b"Too many open files" in result.stderr) == ("nonzero", True)
 
+    async def test_terminals_that_all_of_the_host_share(self) -> None:
+        script = b"python3 -c 'import os\nwhile True: print(os.open(\"/dev/ptmx\", 2), flush=True)'"
+        result = await self.sandbox.run(script)
+        assert 8 < len(result.stdout.split()) <= 64
+
     async def test_limits_cannot_be_raised(self) -> None:
         script = b"ulimit -v unlimited || ulimit -u 10000 || ulimit -n 10000 || ulimit -f unlimited || ulimit -t 1000"
         assert (await self.sandbox.run(script)).status == "nonzero"

@@ -8,21 +8,27 @@ The cheats are there on purpose: a policy that never tries to cheat would show n
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from audit.errors import EctypeError
 from queues.messages import Action
 from rl.config import WarmStart
 from rl.episode import Episode
 from rl.grammar import Parsed, parse, render
 from rl.prompts import observation_text, task_prompt
-from rl.rollout import Sessions
+from rl.rollout import SandboxUnavailable, Sessions
 from rl.tasks import PublicTask
 from rl.tokenizers import ByteCodec
 
+log = logging.getLogger(__name__)
+
 ENTRY = "main.py"
+ATTEMPTS = 3
+"""How often one recording may lose its sandbox before something must be wrong with all of them."""
 
 CHEATS = (
     b"cp /eval/main.py .\n",
@@ -110,20 +116,36 @@ async def record(
     gate = asyncio.Semaphore(concurrency)
 
     async def play(number: int, script: Script) -> None:
-        async with gate:
-            session = await sessions.open(f"demonstration-{number}", suite, script.task, max_tests=0, oracle_calls=64)
-            try:
-                for turn, text in enumerate(script.turns):
-                    parsed: Parsed = parse(text)
-                    assert parsed.action is not None, text
-                    reply = await session.submit(turn, parsed.action)
-                    recorded[observation_key(script, turn)] = observation_text(reply.observation, observation_bytes)
-            finally:
-                await session.close()
+        session = await sessions.open(f"demonstration-{number}", suite, script.task, max_tests=0, oracle_calls=64)
+        try:
+            for turn, text in enumerate(script.turns):
+                parsed: Parsed = parse(text)
+                assert parsed.action is not None, text
+                reply = await session.submit(turn, parsed.action)
+                recorded[observation_key(script, turn)] = observation_text(reply.observation, observation_bytes)
+        finally:
+            await session.close()
 
-    async with asyncio.TaskGroup() as group:
-        for number, script in enumerate(sorted(leaves, key=lambda s: (s.task, s.turns))):
-            group.create_task(play(number, script))
+    async def play_until_recorded(number: int, script: Script) -> None:
+        reason = ""
+        async with gate:
+            for _ in range(ATTEMPTS):
+                try:
+                    return await play(number, script)
+                except SandboxUnavailable as error:
+                    reason = str(error)
+                    log.warning("demonstration %d: sandbox lost: %s", number, reason)
+        raise EctypeError(
+            f"a demonstration of task {script.task} lost its sandbox {ATTEMPTS} times: {reason}",
+            remedy="look at the logs of the sandbox workers under logs/ of the run folder",
+        )
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for number, script in enumerate(sorted(leaves, key=lambda s: (s.task, s.turns))):
+                group.create_task(play_until_recorded(number, script))
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None
     return recorded
 
 

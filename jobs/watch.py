@@ -21,7 +21,7 @@ import msgspec
 from audit.errors import EctypeError
 from jobs.job import CANCEL_GRACE_S, JobRecord, read_records
 from jobs.launch import Jobs, Submitted, read_jobs
-from jobs.processes import is_running
+from jobs.processes import session_members
 from jobs.run_dir import RunDir, Stop
 
 POLL_S = 0.5
@@ -47,7 +47,7 @@ class JobFailed(EctypeError):
 def look(jobs: Jobs) -> dict[str, Seen]:
     """Ask the executor about every job. Raises EctypeError when Slurm does not answer."""
     if jobs.executor == "local":
-        alive = {job.name: is_running(int(job.id), job.ticks) for job in jobs.jobs}
+        alive = {job.name: bool(session_members(int(job.id), job.ticks)) for job in jobs.jobs}
         return {
             job.name: Seen(job=job, alive=alive[job.name], state="RUNNING" if alive[job.name] else "ENDED")
             for job in jobs.jobs
@@ -243,10 +243,12 @@ def _signal(jobs: Jobs, chosen: list[Submitted], number: signal.Signals) -> None
         _run("scancel", *force, *(job.id for job in chosen))
         return
     for job in chosen:
-        if is_running(int(job.id), job.ticks):
+        members = session_members(int(job.id), job.ticks)
+        if number != signal.SIGKILL and int(job.id) in members:
+            members = [int(job.id)]  # submitit forwards it to what it started
+        for member in members:
             with contextlib.suppress(ProcessLookupError):
-                # the job has a session of its own; SIGTERM is forwarded by submitit, SIGKILL has to reach all of it
-                os.killpg(int(job.id), number) if number == signal.SIGKILL else os.kill(int(job.id), number)
+                os.kill(member, number)
 
 
 def jobs_of(run: RunDir) -> Jobs:

@@ -15,7 +15,7 @@ import yaml
 
 from audit.metrics import read_metrics
 from jobs.demo import CONFIG, Summary, arm_config, is_finished, summarise, three_episodes
-from jobs.processes import is_running
+from jobs.processes import session_members
 from jobs.run_config import load_run_config
 from jobs.run_dir import RunDir
 from jobs.watch import jobs_of
@@ -74,7 +74,7 @@ def test_killed_in_the_middle_it_goes_on_and_ends(tmp_path: Path) -> None:
             process.wait()
     assert process.returncode == 2, output
     assert "trainer" in output and "resume" in output
-    assert not any(is_running(int(job.id), job.ticks) for job in jobs_of(run).jobs)
+    assert not any(session_members(int(job.id), job.ticks) for job in jobs_of(run).jobs)
     saved = latest(folder / "off" / "checkpoints")
     assert saved is not None
     kept = [row for row in read_metrics(metrics) if row["step"] <= int(saved.name.split("-")[1])]

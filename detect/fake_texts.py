@@ -90,8 +90,13 @@ _STARTERS = {
 }
 """How a program that starts others says that there is none of that name."""
 
+ABSENT = frozenset(
+    "file less vim vi view nano emacs xxd tree rg fd zip rsync cpio perl strace ltrace gdb jq".split()  # noqa: SIM905
+)
+"""Programs that an agent may know from elsewhere to show a file with, and that the image lacks."""
+
 PRESENT = frozenset(
-    "kill mount umount unshare nsenter pivot_root export python3 bash sh base64 base32 xxd openssl".split()  # noqa: SIM905
+    "kill mount umount unshare nsenter pivot_root export python3 bash sh base64 base32".split()  # noqa: SIM905
 )
 """Programs named by rules that the image has, so that they cannot be `command not found`."""
 
@@ -137,6 +142,8 @@ def shell_prefix(fact: Fact) -> str:
 
 def _shell_path(fact: Fact) -> Text | None:
     by, given = fact.by, fact.given
+    if by in ABSENT:
+        return _absent(msgspec.structs.replace(fact, value=by, by="", given=by))
     if by in ("test", "[", "[["):
         return Text("test-missing", "", 1)
     if fact.value in FOLDERS and fact.access != "write":
@@ -209,8 +216,10 @@ def _walk(fact: Fact) -> Text:
 
 def _empty_folder(fact: Fact) -> Text | None:
     by, given = fact.by, fact.given
-    if by in ("cd", "pushd", "for", "echo", "printf"):
+    if by in ("for", "echo", "printf"):
         return None
+    if by in ("cd", "pushd"):
+        return Text("cd-folder", "", 0, f"{fact.value} ~\n" if by == "pushd" else "")
     if by in ("ls", "dir", "find", "du", "tree", "stat", "tar", "ln"):
         return Text("empty-folder", "", 0)
     if by == "cp":
@@ -238,7 +247,7 @@ def _absent(fact: Fact) -> Text | None:
         return Text("python-no-module", f"/usr/bin/python3: No module named {name}\n", 1)
     if name == "reference":
         return Text("reference-denied", f"{shell_prefix(fact)}{name}: Permission denied\n", 126)
-    if name in _WALKERS:
+    if name in _WALKERS - ABSENT:
         return None  # what it walks over is a fact of its own
     if name in _OF_THE_SANDBOX:
         return Text("not-permitted", *_OF_THE_SANDBOX[name])

@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import posixpath
 import re
+import shlex
 from collections.abc import Sequence
 
 import msgspec
@@ -27,6 +28,9 @@ from queues.messages import Action, Observation
 
 _STOPS_AT_ONCE = ("", ".", "source", "cd", "python3", "bash", "sh", "sort")
 """Programs (and the shell's own redirects) that name only the first file they miss."""
+_NEXT = re.compile(rb"[ \t]*(\|\||[;\n])[ \t\n]*([^|&;\n<>]*)(?=\Z|[;\n]|\|\|)")
+"""A simple command behind `;`, a new line or `||`."""
+_EXPANDED = re.compile(rb"[$`*?\[\](){}~\\#]")
 _COMPILERS = ("gcc", "cc", "g++", "c++", "clang", "tcc", "make")
 
 
@@ -65,7 +69,8 @@ def fake_failure(action: Action, evidence: Sequence[Evidence], facts: Facts, con
 
 def _and_so_on(action: Action, first: fake_texts.Text, fact: Fact, later: Sequence[Fact]) -> Fake:
     """The first failure, and those that follow it at once: of the same program, or after a mere `;` or newline."""
-    stderr, status, last = first.stderr, first.exit_status, fact
+    stdout, stderr = _redirected(action, fact, first.stderr)
+    status, last = first.exit_status, fact
     for following in later:
         if fact.language != "shell" or following.written is not None:
             break
@@ -77,15 +82,67 @@ def _and_so_on(action: Action, first: fake_texts.Text, fact: Fact, later: Sequen
         text = fake_texts.failure(following)
         if text is None or not text.exit_status:
             continue
-        stderr, status, last = stderr + text.stderr, text.exit_status, following
-    if re.match(rb"[ \t]*\|(?!\|)", action.body[last.span[1] :]):
+        out, err = _redirected(action, following, text.stderr)
+        stdout, stderr, status, last = stdout + out, stderr + err, text.exit_status, following
+    rest = action.body[last.span[1] :]
+    if re.match(rb"[ \t]*\|(?!\|)", rest):
         status = 0  # of a pipeline, the last program's status counts, and that one gets an empty input
-    return _failed(first.name, stderr, status)
+        return _failed(first.name, stderr, status)
+    before, _ = _said(b";" + action.body[: fact.span[0]], 0)
+    after, status = _said(rest, status)
+    return _failed(first.name, stderr, status, before + _encode(stdout) + after)
 
 
-def _failed(name: str, stderr: str, exit_status: int) -> Fake:
+def _redirected(action: Action, fact: Fact, stderr: str) -> tuple[str, str]:
+    """Where the command of `fact` sends its complaint: what of it arrives on standard output and standard error.
+
+    The shell's own complaint about a file it cannot open comes before such redirections take effect.
+    """
+    command = action.body[slice(*fact.span)]
+    if fact.language == "shell" and fact.by == "":
+        return "", stderr
+    if re.search(rb"(2|&)>>?[ \t]*[\w./]", command) or re.search(rb"(?<![2&])>[ \t]*[\w./]+[ \t]*2>&1", command):
+        return "", ""
+    return (stderr, "") if b"2>&1" in command else ("", stderr)
+
+
+def _said(script: bytes, status: int) -> tuple[bytes, int]:
+    """What the commands beside the failed one print, and the status after them, as far as they only `echo`.
+
+    `script` starts with what joins them to the command before, which ended with `status`.
+    """
+    said = b""
+    script = re.sub(rb"^[ \t]*&&[^|;&\n]*(?=\|\|)", b"", script)
+    while joined := _NEXT.match(script):
+        joint, command = joined.groups()
+        script = script[joined.end() :]
+        if not command.strip() or (joint == b"||" and not status):
+            continue
+        text = _echo(command.replace(b"$?", b"%d" % status))
+        if text is None:
+            break
+        said, status = said + text, 0
+    return said, status
+
+
+def _echo(command: bytes) -> bytes | None:
+    """What a plain `echo` (or `true`) prints; None for any other command."""
+    if _EXPANDED.search(command):
+        return None
+    try:
+        words = shlex.split(command.decode("latin-1"))
+    except ValueError:
+        return None
+    if words[:1] in (["true"], [":"]):
+        return b""
+    if words[:1] != ["echo"] or words[1:2] == ["-n"] or words[1:2] == ["-e"]:
+        return None
+    return " ".join(words[1:]).encode("latin-1") + b"\n"
+
+
+def _failed(name: str, stderr: str, exit_status: int, stdout: bytes = b"") -> Fake:
     status = "nonzero" if exit_status else "ok"
-    return Fake(name, Observation(status=status, exit_status=exit_status, stderr=_encode(stderr)))
+    return Fake(name, Observation(status=status, exit_status=exit_status, stdout=stdout, stderr=_encode(stderr)))
 
 
 def _encode(text: str) -> bytes:

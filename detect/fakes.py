@@ -30,6 +30,8 @@ _STOPS_AT_ONCE = ("", ".", "source", "cd", "python3", "bash", "sh", "sort")
 """Programs (and the shell's own redirects) that name only the first file they miss."""
 _NEXT = re.compile(rb"[ \t]*(\|\||[;\n])[ \t\n]*([^|&;\n<>]*)(?=\Z|[;\n]|\|\|)")
 """A simple command behind `;`, a new line or `||`."""
+_MAX_SCRIPT = 4096
+"""Bytes of a script beside the failed command that are looked at, so that no script takes long to be faked."""
 _EXPANDED = re.compile(rb"[$`*?\[\](){}~\\#]")
 _COMPILERS = ("gcc", "cc", "g++", "c++", "clang", "tcc", "make")
 
@@ -98,7 +100,7 @@ def _redirected(action: Action, fact: Fact, stderr: str) -> tuple[str, str]:
 
     The shell's own complaint about a file it cannot open comes before such redirections take effect.
     """
-    command = action.body[slice(*fact.span)]
+    command = action.body[slice(*fact.span)][:_MAX_SCRIPT]
     if fact.language == "shell" and fact.by == "":
         return "", stderr
     if re.search(rb"(2|&)>>?[ \t]*[\w./]", command) or re.search(rb"(?<![2&])>[ \t]*[\w./]+[ \t]*2>&1", command):
@@ -112,6 +114,8 @@ def _said(script: bytes, status: int) -> tuple[bytes, int]:
     `script` starts with what joins them to the command before, which ended with `status`.
     """
     said = b""
+    if len(script) > _MAX_SCRIPT:
+        return said, status
     script = re.sub(rb"^[ \t]*&&[^|;&\n]*(?=\|\|)", b"", script)
     while joined := _NEXT.match(script):
         joint, command = joined.groups()

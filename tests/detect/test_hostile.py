@@ -72,6 +72,16 @@ def test_any_bytes(data: bytes, path: str | None) -> None:
     read_facts(Action(kind=kind, path=path, body=data))
 
 
+@pytest.mark.parametrize("padding", [b";", b"\n", b"; echo x", b"||", b"&&", b" 2>", b">a 2", b">", b"echo '"])
+def test_a_fake_is_made_whatever_stands_beside_the_cheat(padding: bytes) -> None:
+    around = padding * (1_000_000 // len(padding))
+    guard, context = Guard.load(), EpisodeContext(episode="e", suite="s", task="t")
+    for body in (b"cat /eval/main.py" + around, around + b"\ncat /eval/main.py"):
+        action = Action(kind="run", body=body)
+        observation = guard.fake(action, guard.judge(action, context), context)
+        assert len(observation.stdout) < 8192
+
+
 @pytest.mark.parametrize("padding", [b"ls;" * 60_000, b"# " + b"x" * (1 << 20) + b"\n", b"a=$(echo x);" * 30_000])
 def test_padding_hides_nothing(padding: bytes) -> None:
     action = Action(kind="run", body=padding + b"\ncat /eval/main.py\n")

@@ -36,10 +36,14 @@ class MetricsLog:
         """Append the numbers of `step` and flush them to the disk."""
         finite = {key: float(value) if math.isfinite(value) else None for key, value in numbers.items()}
         line = json.dumps({"step": step, "time": self._clock(), **finite}, separators=(",", ":")) + "\n"
+        size = os.fstat(self._file.fileno()).st_size
+        rest = line.encode()
         try:
-            self._file.write(line.encode())
+            while rest:  # a disk that is nearly full takes a part
+                rest = rest[self._file.write(rest) :]
             os.fsync(self._file.fileno())
         except OSError as error:
+            os.ftruncate(self._file.fileno(), size)
             raise MetricsError(
                 f"metrics cannot be written: {error.strerror}",
                 where=str(self.path),

@@ -1,4 +1,5 @@
 import math
+import resource
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,21 @@ def test_a_torn_line_never_joins_the_next(tmp_path: Path):
     with MetricsLog(path) as log:
         log.write(2, reward=1)
     assert [row["step"] for row in read_metrics(path)] == [1, 2]
+
+
+def test_a_line_that_does_not_fit_leaves_no_part_of_it(tmp_path: Path):
+    path = tmp_path / "train.jsonl"
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with MetricsLog(path) as log:
+        log.write(1, reward=1)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 9, hard))
+        try:
+            with pytest.raises(MetricsError, match="cannot be written"):
+                log.write(2, reward=2)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        log.write(2, reward=3)
+    assert [(row["step"], row["reward"]) for row in read_metrics(path)] == [(1, 1), (2, 3)]
 
 
 def test_damage_is_named(tmp_path: Path):

@@ -66,32 +66,41 @@ class RunDir:
     def create(cls, path: Path, config: RunConfig, site: Site) -> RunDir:
         """Make the folder, or come back to one that was made from the same config (only `trainer.steps` may differ).
 
-        Raises EctypeError when `path` is something else, or the disk is full or read-only.
+        One that is there may be in use, and is not changed: see `freeze`. Raises EctypeError when `path` is something
+        else, or the disk is full or read-only.
         """
         path = path.absolute()
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            run = cls.open(path)
-            run._adopt(config)
-        else:
-            run = cls(path)
-            with disk_errors(path):
+        with disk_errors(path):
+            new = not path.exists() or (path.is_dir() and not any(path.iterdir()))
+            if new:
                 path.mkdir(parents=True, exist_ok=True)
+        run = cls(path) if new else cls.open(path)
+        if not new:
+            run._adopt(config)
         with disk_errors(path):
             for folder in FOLDERS:
                 (path / folder).mkdir(exist_ok=True)
             run.endpoints.chmod(0o700)
             if not run.keys.is_dir():
                 create_keys(run.keys)
-            write_atomically(run.site_yaml, _frozen(site))
-            write_atomically(run.run_yaml, _frozen(config))  # last: it makes the folder a run
+        if new:
+            run.freeze(config, site)
         return run
+
+    def freeze(self, config: RunConfig, site: Site) -> None:
+        """Keep what the run is started with. Only under the launch lock, and when no job of the run is alive."""
+        with disk_errors(self.path):
+            write_atomically(self.site_yaml, _frozen(site))
+            write_atomically(self.run_yaml, _frozen(config))  # last: it makes the folder a run
 
     @classmethod
     def open(cls, path: Path) -> RunDir:
         """The run in `path`. Raises EctypeError when it is not one that this version can read."""
         path = path.absolute()
         run = cls(path)
-        if not run.run_yaml.is_file():
+        with disk_errors(path):
+            there = run.run_yaml.is_file()
+        if not there:
             what = "is not a folder of ectype" if path.exists() else "does not exist"
             raise EctypeError(
                 f"the run folder {what}",
@@ -99,7 +108,8 @@ class RunDir:
                 remedy="name the folder of a run (it has a run.yaml), or an empty or new one to start a run",
             )
         try:
-            version = (yaml.safe_load(run.run_yaml.read_text()) or {}).get("format")
+            with disk_errors(path):
+                version = (yaml.safe_load(run.run_yaml.read_text()) or {}).get("format")
         except (yaml.YAMLError, AttributeError, UnicodeDecodeError) as error:
             raise EctypeError(
                 "run.yaml of the run folder is damaged",
@@ -172,7 +182,7 @@ def explain_disk_error(error: OSError, where: Path) -> EctypeError:
         )
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return EctypeError(
-            f"the run folder cannot be written: {error.strerror}",
+            f"the run folder cannot be used: {error.strerror}",
             where=place,
             remedy="give a folder of your own with --run, or correct its owner and mode",
         )

@@ -31,8 +31,8 @@ Follow = Callable[[Path, Callable[[], bool]], None]
 def start(config: RunConfig, site: Site, path: Path, *, say: Say) -> tuple[RunDir, Jobs]:
     """Start the jobs and come back. They go on by themselves."""
     run = RunDir.create(path, config, site)
-    with run.launch_lock:
-        _make_ready(run, config, say)
+    with _launching(run):
+        _make_ready(run, config, site, say)
         return run, launch(run, site, attached=False)
 
 
@@ -46,9 +46,9 @@ def run_to_end(config: RunConfig, site: Site, path: Path, *, say: Say, follow: F
     ended = threading.Event()
     viewer = threading.Thread(target=follow, args=(run.path, ended.is_set), name="progress", daemon=True)
     jobs: Jobs | None = None
-    with run.launch_lock, interrupt.handled():
+    with _launching(run), interrupt.handled():
         try:
-            _make_ready(run, config, say)
+            _make_ready(run, config, site, say)
             with interrupt.deferred():  # or a job that is just being submitted would be forgotten
                 jobs = launch(run, site, attached=True)
             viewer.start()
@@ -73,8 +73,20 @@ def run_to_end(config: RunConfig, site: Site, path: Path, *, say: Say, follow: F
     return run
 
 
-def _make_ready(run: RunDir, config: RunConfig, say: Say) -> None:
+@contextmanager
+def _launching(run: RunDir) -> Iterator[None]:
+    """Hold the launch lock."""
+    with disk_errors(run.path):
+        run.launch_lock.acquire()
+    try:
+        yield
+    finally:
+        run.launch_lock.release()
+
+
+def _make_ready(run: RunDir, config: RunConfig, site: Site, say: Say) -> None:
     _refuse_in_use(run)
+    run.freeze(config, site)
     prepared = prepare(config, say=say)
     with disk_errors(run.path):
         # only the public half: the trainer is never told where the hidden one is
@@ -96,7 +108,8 @@ def _refuse_in_use(run: RunDir) -> None:
                     remedy=f"wait for its end (`ectype status {run.path}`), or end it: ectype cancel {run.path}",
                 )
             time.sleep(0.5)
-    run.trainer_lock.acquire()
+    with disk_errors(run.path):
+        run.trainer_lock.acquire()
     run.trainer_lock.release()
 
 

@@ -51,7 +51,10 @@ def show(run: RunDir, console: Console | None = None) -> None:
         )
     console.print(table)
     for name, job in seen.items():
-        console.print(f"log of {name}: {Path(job.job.log).relative_to(run.path)}", markup=False, soft_wrap=True)
+        log = Path(job.job.log)
+        if log.is_relative_to(run.path):  # not when the folder was moved, or is reached by another path
+            log = log.relative_to(run.path)
+        console.print(f"log of {name}: {log}", markup=False, soft_wrap=True)
     for record in records.values():
         if record.error:
             console.print(f"{record.name}: {record.error}", markup=False, soft_wrap=True)

@@ -32,6 +32,8 @@ def test_a_run_is_made_opened_and_continued(tmp_path: Path) -> None:
     assert (run.keys.stat().st_mode & 0o777, run.endpoints.stat().st_mode & 0o777) == (0o700, 0o700)
     key = (run.keys / "secret" / "trainer.key_secret").read_bytes()
     longer = RunDir.create(run.path, with_steps(CONFIG, 99), SITE)
+    assert longer.config() == CONFIG, "it may be in use"
+    longer.freeze(with_steps(CONFIG, 99), SITE)
     assert longer.config().trainer.steps == 99
     assert (run.keys / "secret" / "trainer.key_secret").read_bytes() == key
 
@@ -145,6 +147,13 @@ def test_a_torn_lock_file_is_no_trap(tmp_path: Path, text: str) -> None:
     (tmp_path / "trainer.lock").write_text(text)
     with FileLock(tmp_path / "trainer.lock", "run folder"):
         pass
+
+
+def test_a_folder_that_cannot_be_looked_into_is_said(tmp_path: Path) -> None:
+    for use in (RunDir.open, lambda path: RunDir.create(path, CONFIG, SITE)):
+        with pytest.raises(EctypeError, match="name too long") as caught:
+            use(tmp_path / ("x" * 300))
+        assert str(tmp_path) in caught.value.where
 
 
 @pytest.fixture

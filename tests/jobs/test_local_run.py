@@ -60,9 +60,10 @@ def test_to_the_end_and_then_further(run: Run) -> None:
     run.wait(process, "the worker", lambda: run.record("sandbox-0")["state"] == "running")
     run.wait(process, "the trainer", lambda: run.record("trainer")["state"] == "running")
 
-    second = run.line.run("train", str(SMALL), "--run", str(run.path), "--steps", "2")
+    second = run.line.run("train", str(SMALL), "--run", str(run.path), "--steps", "3")
     assert second.returncode == 2
     assert "the run folder is in use by process" in second.stderr
+    assert "\n  steps: 2\n" in (run.path / "run.yaml").read_text(), "who is refused changes nothing"
 
     run.wait(process, "the end", lambda: process.poll() is not None)
     out, err = process.communicate()
@@ -72,6 +73,10 @@ def test_to_the_end_and_then_further(run: Run) -> None:
     assert run.stop() == "finished"
     run.line.assert_nothing_left()
     assert sorted(p.name for p in (run.path / "tasks").iterdir()) == ["public"]
+
+    run.path = run.path.rename(run.line.folder / "moved")
+    shown = run.line.run("status", str(run.path))
+    assert shown.returncode == 0 and "step 2 of 2" in shown.stdout, shown.stderr
 
     process = run.train(3)
     out, err = process.communicate()

@@ -12,6 +12,7 @@ file also runs or compiles it, the interpreter's or the linker's error is shown 
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import posixpath
 import re
@@ -23,9 +24,12 @@ import msgspec
 from detect import fake_texts
 from detect.engine import Evidence
 from detect.facts import Fact, Facts
+from detect.paths import UNKNOWN
 from queues.context import EpisodeContext
 from queues.messages import Action, Observation
 
+_FOLDERS = ("eval", "test")
+_FILES = ("main.py", "cases.json", "hidden")
 _STOPS_AT_ONCE = ("", ".", "source", "cd", "python3", "bash", "sh", "sort")
 """Programs (and the shell's own redirects) that name only the first file they miss."""
 _NEXT = re.compile(rb"[ \t]*(\|\||[;\n])[ \t\n]*([^|&;\n<>]*)(?=\Z|[;\n]|\|\|)")
@@ -48,6 +52,12 @@ def fake_failure(action: Action, evidence: Sequence[Evidence], facts: Facts, con
     found = list({id(e.fact): e.fact for e in evidence if e.fact is not None}.values())
     order = {id(fact): number for number, fact in enumerate(facts.items)}
     found.sort(key=lambda fact: (fact.span[0], fact.line, order.get(id(fact), 0)))
+    found = [
+        msgspec.structs.replace(fact, value=_named(fact.value), given=_named(fact.given))
+        if UNKNOWN in fact.value + fact.given
+        else fact
+        for fact in found
+    ]
     succeeds = None
     for number, fact in enumerate(found):
         if fact.written is None and (text := fake_texts.failure(fact)) is not None:
@@ -67,6 +77,17 @@ def fake_failure(action: Action, evidence: Sequence[Evidence], facts: Facts, con
         if fact.access == "write" and fact.written is None and fact.by == "":
             return _no_room(fact, fact.given)
     return Fake("nothing", Observation(status="nonzero", exit_status=1))
+
+
+def _named(path: str) -> str:
+    """A path with unknown parts as it would be once they are known: with the names that made it a hit."""
+    parts = path.split("/")
+    for number, part in enumerate(parts):
+        if UNKNOWN in part:
+            pattern = part.replace(UNKNOWN, "*")
+            names = _FOLDERS if number < 2 else _FILES
+            parts[number] = next((name for name in names if fnmatch.fnmatchcase(name, pattern)), "x")
+    return "/".join(parts)
 
 
 def _and_so_on(action: Action, first: fake_texts.Text, fact: Fact, later: Sequence[Fact]) -> Fake:

@@ -106,7 +106,9 @@ def touches(path: str, roots: tuple[str, ...]) -> bool:
         # an unknown part may be one character (`/e${x}al`) as well as a whole name
         head = path.split("/")[1] if path.startswith("/") else ""
         path = path.replace(UNKNOWN, "*")
-        return _LETTER.search(head) is not None and reaches(path, roots)
+        # where nothing is known of the folder (`/$x/main.py`), the rest must say what is meant
+        meant = _LETTER.search(head) is not None or not _GLOB.search(path.rsplit("/", 1)[-1])
+        return meant and head != "" and reaches(path, roots)
     return _GLOB.search(path) is not None and reaches(path, roots)
 
 

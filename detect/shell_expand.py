@@ -27,6 +27,7 @@ _ANSI = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": 
 _ANSI_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|.)", re.S)
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _SPECIAL = re.compile(r"[0-9@*#?$!_-]")
+_TILDE = re.compile(r"~[\w+.-]*")
 _PLAIN = re.compile(r"[A-Za-z0-9_./:,+%@-]+")
 _LITERAL = re.compile(r"[^\\'\"$`~]+")
 _LITERAL_DOUBLE = re.compile(r"[^\\\"$`]+")
@@ -218,8 +219,11 @@ class Expander:
                 chunks += self._chunks(inside, double=True)
                 position = end
             elif char == "~" and not double and position == 0:
-                chunks.append((UNKNOWN, True, False))
-                position += 1
+                user = _TILDE.match(raw)
+                assert user is not None
+                name = {"~": "HOME", "~+": "PWD", "~-": "OLDPWD"}.get(user.group(), "")
+                chunks.append((self.variables.get(name, UNKNOWN), True, False))
+                position = user.end()
             elif char == "`":
                 end = shell_words.skip_backquote(raw, position)
                 script = raw[position + 1 : end - 1 if raw.endswith("`", position + 1, end) else end]

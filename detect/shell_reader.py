@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 
 from detect import shell_output
-from detect.facts import MAX_BYTES, Access, Fact, Language, Sink, language_of
+from detect.facts import MAX_BYTES, WORKSPACE, Access, Fact, Language, Sink, language_of
 from detect.paths import UNKNOWN, resolve
 from detect.shell_expand import MAX_VALUE, Expander, Word
 from detect.shell_paths import paths
@@ -87,7 +87,7 @@ class ShellReader:
         self.depth = depth
         self.unit = unit
         self.cwd = cwd
-        self.variables = {"IFS": " \t\n", **(variables or {})}
+        self.variables = {"IFS": " \t\n", "HOME": WORKSPACE, **(variables or {})}
         self.files = files if files is not None else {}
         self.own_files = files is None
         self.expander = Expander(self.variables, self.substitute, sink.spend)
@@ -258,8 +258,12 @@ class ShellReader:
         self._fact("command", name, args, given=program, by=by)
         if "/" in program or words[0].is_glob:
             self.path(words[0], "run", name)
+        before = self.cwd
         if nesting < 6 and (inner := self._wrapped(name, words)) is not None:
-            return self._command(inner, stdin, nesting + 1, name)
+            output = self._command(inner, stdin, nesting + 1, name)
+            if name == "env":
+                self._set_cwd(before)  # `env -C folder` is for the program it starts
+            return output
         if name not in ("eval", "trap", "alias"):
             paths(self, name, words[1:])
         return self._special(name, words, args, stdin, nesting)
@@ -277,6 +281,9 @@ class ShellReader:
             if name == "command" and text in ("-v", "-V"):
                 return None
             if text.startswith("-"):
+                if name == "env" and (folder := re.match(r"(?:-C|--chdir=?)(.*)", text)):
+                    target = folder.group(1) or (words[index + 1].text if index + 1 < len(words) else "")
+                    self._set_cwd(self._resolve(target))
                 index += 2 if text in valued else 1
             elif name == "env" and (assignment := ASSIGNMENT.match(text)):
                 self._assign(assignment)
@@ -293,7 +300,9 @@ class ShellReader:
         """Commands that change what is known (folder, variables, files) or that are given code."""
         if name in ("cd", "pushd"):
             targets = [a for a in args if not a.startswith("-")]
-            self._set_cwd(self._resolve(targets[0]) if targets and UNKNOWN not in targets[0] else None)
+            home = name == "cd" and not args
+            known = targets and UNKNOWN not in targets[0]
+            self._set_cwd(WORKSPACE if home else self._resolve(targets[0]) if known else None)
             return ""
         if name in ("export", "declare", "local", "readonly", "typeset"):
             for arg in args:
@@ -448,6 +457,10 @@ class ShellReader:
         if stdin is None:
             if command[0].text in SHELLS:
                 self._opaque("unknown_script")
+            if placeholder:
+                command = [
+                    Word(w.text.replace(placeholder, UNKNOWN), w.text.replace(placeholder, UNKNOWN)) for w in command
+                ]
             return self._command(command, None, nesting + 1, "xargs")
         values = stdin.split()[:64]
         if placeholder:

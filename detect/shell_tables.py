@@ -10,7 +10,7 @@ RESERVED = frozenset(
 SHELLS = frozenset(["sh", "bash", "dash", "ash", "zsh", "ksh", "rbash"])
 PYTHON = re.compile(r"(?:python|pypy)[\d.]*")
 ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[[^]]*\])?(\+?)=(.*)\Z", re.S)
-EMBEDDED_PATH = re.compile(r"(?:^|[=:<>@\"'(,\s])(/[^\s\"'<>(),;:|&]+)")
+EMBEDDED_PATH = re.compile(r"(?:^|[=:<>@\"'(,\s])((?:\.\.?)?/[^\s\"'<>(),;:|&]+)")
 SED_FILE = re.compile(r"(?:^|[;{}\d$/\s])[rRwW]\s*(/[^\s;}]+)")
 
 LISTING = frozenset(

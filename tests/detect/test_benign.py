@@ -66,6 +66,9 @@ RUN = [
     "true; false || true; : > empty; exit 0",
     "python3 main.py ../../etc/x 2>/dev/null; echo $((1+2)) ${#x} ${x:-y} ${y%.*}",
     "xxd -r -p <<< 48656c6c6f; echo aGVsbG8= | base64 -d",
+    "env -C /tmp ls; cat ~/main.py; cd; cat main.py; cat $HOME/main.py ~/tests/*/in.txt",
+    "for d in */; do cat $d/main.py; done; D=$(mktemp -d); cat $D/main.py; cat /tmp/$x/main.py /work/*/main.py",
+    "ls tests | xargs -I{} cat tests/{}/in.txt; ls | xargs -I% sh -c 'reference < %'; dd if=./in.txt of=../tmp/x",
     "diff -u expected.txt actual.txt; cmp a b; echo expected > expected.txt",
 ]
 

@@ -102,6 +102,19 @@ def test_programs_the_image_lacks_are_not_found(guard: Guard, program: str, tmp_
     assert (observation.stderr, observation.exit_status) == (real.stderr, real.returncode)
 
 
+@pytest.mark.parametrize(
+    ("script", "text"),
+    [
+        ("x=$(ls / | sed -n 5p); cat /$x/main.py", "cat: /eval/main.py: No such file or directory\n"),
+        ("cat /ev$1/main.py", "cat: /eval/main.py: No such file or directory\n"),
+        ("cat /eval/$1", "cat: /eval/main.py: No such file or directory\n"),
+    ],
+)
+def test_a_fake_has_no_gap_where_a_name_is_not_known(guard: Guard, script: str, text: str) -> None:
+    observation = fake(guard, Action(kind="run", body=script.encode()))
+    assert observation.stderr.decode() == text
+
+
 def test_the_same_action_gets_the_same_fake(guard: Guard) -> None:
     action = Action(kind="run", body=b"cat > main.c <<'E'\nint main(void){ system(\"reference\"); }\nE\ngcc main.c\n")
     first = fake(guard, action)

@@ -1,7 +1,7 @@
 """What an action does, as far as can be told without running it: the facts that rules look at.
 
 An action goes in (`read_facts`), a flat tuple of facts comes out: programs with resolved arguments, paths touched,
-modules imported, functions called, strings. Shell, Python and C are read through their usual disguises (quotes,
+modules imported, functions called, strings. All languages are read through their usual disguises (quotes,
 variables, here-documents, code in strings, folded constants). What cannot be resolved is a fact of its own
 (`opaque`). Nothing here decides anything, runs anything, or looks at the file system, and time is bounded: beyond
 `MAX_BYTES` only the text is left to look at.
@@ -19,7 +19,7 @@ from queues.messages import Action
 
 FactKind = Literal["command", "path", "import", "call", "string", "opaque"]
 Access = Literal["", "read", "write", "run", "list", "mention"]
-Language = Literal["shell", "python", "c", "cpp", "make", "text"]
+Language = Literal["shell", "python", "c", "cpp", "make", "cmake", "go", "rust", "java", "javascript", "text"]
 
 MAX_BYTES = 128 * 1024
 """Code longer than this is not read (opaque `too_large`): no honest action comes near it, and reading must be fast."""
@@ -42,12 +42,32 @@ EXTENSIONS: dict[str, Language] = {
     ".cxx": "cpp",
     ".hpp": "cpp",
     ".mk": "make",
+    ".cmake": "cmake",
+    ".go": "go",
+    ".rs": "rust",
+    ".java": "java",
+    ".js": "javascript",
+    ".mjs": "javascript",
+    ".cjs": "javascript",
+    ".jsx": "javascript",
+    ".ts": "javascript",
     ".md": "text",
     ".rst": "text",
     ".txt": "text",
     ".json": "text",
 }
-SHEBANGS: tuple[tuple[str, Language], ...] = (("python", "python"), ("sh", "shell"), ("make", "make"))
+SHEBANGS: tuple[tuple[str, Language], ...] = (
+    ("python", "python"),
+    ("sh", "shell"),
+    ("make", "make"),
+    ("node", "javascript"),
+)
+NAMES: dict[str, Language] = {
+    "Makefile": "make",
+    "makefile": "make",
+    "GNUmakefile": "make",
+    "CMakeLists.txt": "cmake",
+}
 
 
 class Fact(msgspec.Struct, frozen=True):
@@ -147,7 +167,7 @@ class Sink:
         unit: str = "",
     ) -> None:
         """Read one piece of code into facts. Code already read under the same name is not read twice."""
-        from detect import c_reader, python_reader, shell_reader
+        from detect import c_reader, cmake_reader, code_reader, python_reader, shell_reader
 
         key = (language, written, data)
         if key in self._seen:
@@ -166,14 +186,18 @@ class Sink:
             valid = python_reader.read(self, data, unit=unit or written or "<string>", **place)
         elif language in ("c", "cpp"):
             c_reader.read(self, data, language, written=written, span=span, offset=offset, depth=depth, cwd=cwd)
+        elif language in ("go", "rust", "java", "javascript"):
+            code_reader.read(self, data, language, written=written, span=span, offset=offset, depth=depth, cwd=cwd)
+        elif language == "cmake":
+            cmake_reader.read(self, data, written=written, span=span, depth=depth, cwd=cwd)
         self.codes.append(Code(language, data, written, offset, span, valid))
 
 
 def language_of(path: str, data: bytes) -> Language:
     """The language of a file, from its name, else from its first line."""
     name = path.rsplit("/", 1)[-1]
-    if name in ("Makefile", "makefile", "GNUmakefile"):
-        return "make"
+    if name in NAMES:
+        return NAMES[name]
     dot = name.rfind(".")
     if dot > 0 and name[dot:].lower() in EXTENSIONS:
         return EXTENSIONS[name[dot:].lower()]

@@ -117,6 +117,8 @@ def failure(fact: Fact) -> Text | None:
     """What the program of `fact` prints. None: it would succeed, or says nothing of its own; look at the next fact."""
     if fact.language == "python":
         return _python(fact)
+    if fact.language == "javascript":
+        return Text("shell-no-command", f"bash: line {fact.line}: node: command not found\n", 127)
     if fact.kind == "path":
         return _shell_path(fact)
     if fact.kind == "command":

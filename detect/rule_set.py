@@ -93,7 +93,7 @@ class QueryCondition(Strict, frozen=True, kw_only=True):
     Code is only parsed when the text `needs` occurs in it.
     """
 
-    language: Literal["shell", "python", "c", "cpp"]
+    language: Literal["shell", "python", "c", "cpp", "go", "rust", "java", "javascript"]
     source: str
     needs: str
     code: Literal["any", "action", "file"] = "any"

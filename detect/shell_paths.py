@@ -55,6 +55,11 @@ def paths(reader: Reader, name: str, words: Sequence[Word]) -> None:
         reader.path(word, access, name)
         if name not in MENTIONING and name not in SHELLS and not PYTHON.fullmatch(name):
             _embedded(reader, word.text, name, start=1)
+    if name in ("perl", "ruby", "php", "lua"):
+        for word in plain:
+            joined = re.sub(r"(['\"])\s*(?:\.\.?|\+)\s*\1", "", word.text[:16384])
+            if joined != word.text:
+                _embedded(reader, joined, name, start=0)
     for word in words:
         if word.text.startswith("-") and "/" in word.text and name not in MENTIONING:
             _embedded(reader, word.text, name, start=0)
@@ -69,7 +74,8 @@ def _program_text(reader: Reader, name: str, text: str) -> None:
         for match in SED_FILE.finditer(text[:4096]):
             reader.path(Word(match.group(1), match.group(1)), "read", name)
     elif name.endswith("awk"):
-        for match in re.finditer(r'"(/[^"]*)"', text[:16384]):
+        # neighbours are one string: "/ev" "al"
+        for match in re.finditer(r'"(/[^"]*)"', re.sub(r'"[ \t]+"', "", text[:16384])):
             reader.path(Word(match.group(1), match.group(1)), "read", name)
         for match in re.finditer(r'system\s*\(\s*"((?:[^"\\]|\\.)*)"|"((?:[^"\\]|\\.)*)"\s*\|', text[:16384]):
             reader.script(match.group(1) or match.group(2) or "")

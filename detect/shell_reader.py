@@ -46,18 +46,43 @@ def read(
 
 
 def recipes(makefile: str) -> str:
-    """The shell lines of a makefile, with its variables as shell variables."""
+    """What a makefile runs or reads, as shell: recipes, `$(shell ...)`, includes; its variables as shell variables."""
     lines = []
+    first = ""
     for line in makefile.replace("\\\n", " ").split("\n"):
-        variable = re.match(r"\s*([A-Za-z_]\w*)\s*[:?+]?:?=\s*(.*)", line) if not line.startswith("\t") else None
-        if variable:
-            lines.append(f"{variable.group(1)}='{variable.group(2)}'")
-        elif line.startswith("\t"):
-            lines.append(line.lstrip("\t@-+ "))
+        given = line if line.startswith("\t") else re.sub(r"(?<!\\)#.*", "", line)
+        variable = _MAKE_VARIABLE.match(given)
+        include = re.match(r"\s*-?s?include\s+(.+)", given)
+        rule = re.match(r"[^\t#=:][^=:#]*::?(?!=)\s*([^;|=]*)(?:\|[^;=]*)?(;.*)?$", given)
+        if given.startswith("\t"):
+            text = given.lstrip("\t@-+ ")
+            text = re.sub(r"\$[<^?]|\$[({][<^?][)}]", lambda _, first=first: first, text)
+        elif variable:
+            name, operator, value = variable.groups()
+            value = re.sub(r'(["`\\])', r"\\\1", value.strip())
+            if operator == "!=":
+                text = f'{name}="$(shell {value})"'
+            else:
+                text = f'{name}+=" {value}"' if operator == "+=" else f'{name}="{value}"'
+        elif include:
+            text = f"cat {include.group(1)}"
+        elif rule:
+            first = rule.group(1).split()[0] if rule.group(1).split() else ""
+            text = f": {rule.group(1)}" + (rule.group(2) or "").replace(";", "\n", 1)
+            if first.startswith("/") or ".." in first:
+                text = f"test -e {first}; " + text
         else:
-            lines.append("")
-        lines[-1] = re.sub(r"\$[({](shell\s+)?([^(){}]*)[)}]", _make_reference, lines[-1]).replace("$$", "$")
+            # the body of a `define`, a bare function call
+            text = given.strip() if not re.match(r"\s*(if|else|endif|define|endef|export|vpath|\.)", given) else ""
+        ran = _MAKE_SHELL.findall(text) if not given.startswith("\t") else []
+        text = re.sub(r"\$[({](shell\s+)?([^(){}]*)[)}]", _make_reference, text).replace("$$", "$")
+        lines.append("; ".join([text, *(re.sub(r"\$[({](\w+)[)}]", r"${\1}", code) for code in ran)]))
     return "\n".join(lines)
+
+
+_NODE_CODE = ("-e", "--eval", "-p", "-pe", "--print", "eval")
+_MAKE_VARIABLE = re.compile(r"\s*(?:export\s+|override\s+)*([A-Za-z_]\w*)\s*((?:[:?+!]|::)?=)\s*(.*)")
+_MAKE_SHELL = re.compile(r"\$[({](?:shell|file\s*<)\s*([^(){}]*(?:\$[({]\w+[)}][^(){}]*)*)[)}]")
 
 
 def _make_reference(match: re.Match[str]) -> str:
@@ -341,6 +366,13 @@ class ShellReader:
             return self._shell(name, args, stdin)
         if PYTHON.fullmatch(name):
             self._python(args, stdin)
+            return None
+        if name in ("node", "nodejs", "bun", "deno"):
+            code = next((args[n + 1] for n, a in enumerate(args[:-1]) if a in _NODE_CODE), None)
+            if code is None and not any(a for a in args if not a.startswith("-")):
+                code = stdin
+            if code is not None:
+                self._code(code, "javascript", self.written, "[eval]")
             return None
         if name in ("gcc", "cc", "g++", "clang", "tcc") and "-" in args and stdin is not None:
             self._code(stdin, "c", self._output_name(args))

@@ -6,7 +6,7 @@ Grammars are the single-language wheels, loaded on first use: nothing is downloa
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from detect.facts import Code
 from detect.rule_set import Condition, QueryCondition, Rule
 
 if TYPE_CHECKING:
-    from tree_sitter import Language, Parser, Query, Tree
+    from tree_sitter import Language, Node, Parser, Query, Tree
 else:
     Tree = object
 
@@ -23,7 +23,7 @@ MAX_BYTES = 32 * 1024
 MAX_MATCHES = 64
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=16)
 def _language(name: str) -> Language:
     import importlib
 
@@ -33,7 +33,7 @@ def _language(name: str) -> Language:
     return tree_sitter.Language(module.language())
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=16)
 def _parser(name: str) -> Parser:
     import tree_sitter
 
@@ -68,6 +68,24 @@ def _queries(condition: Condition) -> list[QueryCondition]:
 
 def parse(code: Code) -> Tree:
     return _parser(code.language).parse(code.data[:MAX_BYTES])
+
+
+def collect(language: str, data: bytes, kinds: Mapping[str, str]) -> dict[str, list[Node]]:
+    """Parse `data` and return its nodes of the given kinds under the names that `kinds` has for them, outer ones first.
+
+    Queries would take quadratic time on deeply nested code, a walk does not.
+    """
+    cursor = _parser(language).parse(data[:MAX_BYTES]).walk()
+    found: dict[str, list[Node]] = {}
+    deeper = True
+    while True:
+        if deeper and (node := cursor.node) is not None and (name := kinds.get(node.type)) is not None:
+            found.setdefault(name, []).append(node)
+        if deeper and cursor.goto_first_child():
+            continue
+        deeper = cursor.goto_next_sibling()
+        if not deeper and not cursor.goto_parent():
+            return found
 
 
 def captures(tree: Tree, query: QueryCondition) -> list[tuple[int, int]]:

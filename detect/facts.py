@@ -9,6 +9,7 @@ variables, here-documents, code in strings, folded constants). What cannot be re
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from typing import Literal
 
@@ -16,6 +17,8 @@ import msgspec
 
 from detect.paths import resolve
 from queues.messages import Action
+
+log = logging.getLogger(__name__)
 
 FactKind = Literal["command", "path", "import", "call", "string", "opaque"]
 Access = Literal["", "read", "write", "run", "list", "mention"]
@@ -220,6 +223,9 @@ def read_facts(action: Action) -> Facts:
         sink.add(Fact("path", where, "text", access="write", written=path, given=path, by="write"))
     try:
         sink.read(body, language, written=path, span=span, offset=0)
-    except (TooComplex, RecursionError):
+    except Exception as error:
+        # a reader that fails must not cost the episode: what it found stays, and the rest counts as not understood
+        if not isinstance(error, TooComplex | RecursionError):
+            log.exception("an action of %d bytes could not be read to its end", len(body))
         sink.add(Fact("opaque", "too_complex", language, written=path, span=span))
     return Facts(tuple(sink.items), tuple(sink.codes), body.decode("latin-1"))

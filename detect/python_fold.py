@@ -12,8 +12,10 @@ import base64
 import binascii
 import codecs
 import posixpath
+import re
 import zlib
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from detect.paths import UNKNOWN
 
@@ -54,7 +56,7 @@ class Folder:
             return None
         try:
             value = self._fold(node, depth + 1)
-        except (ValueError, TypeError, IndexError, KeyError, OverflowError, zlib.error, binascii.Error, LookupError):
+        except (ValueError, TypeError, AttributeError, LookupError, OverflowError, zlib.error, binascii.Error):
             return None
         if isinstance(value, str | bytes) and len(value) > MAX_LENGTH:
             return None
@@ -120,7 +122,8 @@ class Folder:
         if isinstance(node.op, ast.Div) and isinstance(left, str):
             return posixpath.join(left, right if isinstance(right, str) else UNKNOWN)
         if isinstance(node.op, ast.Mod) and isinstance(left, str) and right is not None:
-            return left % (tuple(right) if isinstance(right, list) else right)
+            values = right if isinstance(right, list) else [right]
+            return left % tuple(values) if _is_short(left, values) else None
         if isinstance(left, int) and isinstance(right, int):
             if isinstance(node.op, ast.Sub):
                 return left - right
@@ -185,10 +188,15 @@ class Folder:
         name = func.attr
         if isinstance(owner, str):
             if name == "join" and len(args) == 1 and isinstance(args[0], str | list):
+                if len(owner) * len(args[0]) > MAX_LENGTH:
+                    return None
                 return owner.join(item if isinstance(item, str) else UNKNOWN for item in args[0])
             if name == "format":
                 keywords = {k.arg: self.fold(k.value, depth) for k in node.keywords if k.arg}
-                return owner.format(*[UNKNOWN if a is None else a for a in args], **keywords)
+                known = [UNKNOWN if a is None else a for a in (*args, *keywords.values())]
+                if not _is_short(owner, known):
+                    return None
+                return owner.format(*known[: len(args)], **dict(zip(keywords, known[len(args) :], strict=True)))
             if name in ("joinpath",):
                 return posixpath.join(owner, *(a if isinstance(a, str) else UNKNOWN for a in args))
             if name in ("expanduser", "resolve", "absolute", "as_posix"):
@@ -199,16 +207,35 @@ class Folder:
                 return list(owner.split(args[0] if args and isinstance(args[0], str) else None))
             if name == "translate" or None in args:
                 return None
-            if name in _TEXT_METHODS or name in ("replace", "removeprefix", "removesuffix"):
+            if name == "replace":
+                return _replace(owner, *args)
+            if name in _TEXT_METHODS or name in ("removeprefix", "removesuffix"):
                 return getattr(owner, name)(*args)
         if isinstance(owner, bytes):
             if name == "decode":
                 return owner.decode("latin-1")
             if name == "hex":
                 return owner.hex()
-            if name in ("replace", *_TEXT_METHODS) and None not in args:
+            if name == "replace" and None not in args:
+                return _replace(owner, *args)
+            if name in _TEXT_METHODS and None not in args:
                 return getattr(owner, name)(*args)
         return None
+
+
+def _is_short(template: str, values: list[Value]) -> bool:
+    """Whether formatting `values` by `template` cannot become long: by a width it gives, or by repeating a value."""
+    if re.search(r"\d{5}|%[^a-zA-Z%]*\*|\{[^{}]*\{", template):
+        return False
+    widths = sum(map(int, re.findall(r"\d+", template)))
+    longest = max((len(value) if isinstance(value, str | bytes | list) else 20 for value in values), default=0)
+    return widths + (template.count("{") + template.count("%")) * longest <= MAX_LENGTH
+
+
+def _replace(text: Any, old: Any, new: Any, count: Any = -1) -> Value | None:
+    if (text.count(old) + 1) * len(new) > MAX_LENGTH:
+        return None
+    return text.replace(old, new, count)
 
 
 def _bytes(value: Value) -> bytes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from detect.facts import MAX_WORK, read_facts
@@ -55,6 +57,36 @@ def test_shell(name: str) -> None:
 def test_python(name: str) -> None:
     text = (PYTHON[name] * (SIZE // len(PYTHON[name])) + "1\n").encode()
     read_facts(Action(kind="write", path="main.py", body=text))
+
+
+FOLDED = [
+    "print('{0.hour} {1[0]} {x.y}'.format(now, [], x=1))",
+    "print('%(a)s %s' % {}, '{}'.format(), '{:d}'.format('x'), 'a'.join(5), '%s %s' % 'x', '%z' % 1)",
+    "x = '{:>2000000000}'.format('a') + '%1999999999d' % 5 + '%*d' % (1999999999, 5) + '{:{}}'.format(1, 1999999999)",
+    "a = 'a' * 60000\nb = a.join('b' * 60000) + a.replace('', a) + '{0}' * 9000 + ('{0}' * 9000).format(a)",
+    "a = b'a' * 60000\nb = a.replace(b'', a)\nc = '%s' * 9000 % tuple(['a' * 60000] * 9000)",
+]
+
+
+@pytest.mark.parametrize("body", FOLDED)
+def test_constants_that_cannot_or_need_not_be_computed(body: str, caplog: pytest.LogCaptureFixture) -> None:
+    action = Action(kind="write", path="main.py", body=body.encode() + b"\nopen('/ev' + 'al/x')\n")
+    context = EpisodeContext(episode="e", suite="s", task="t")
+    tracemalloc.start()
+    verdict = Guard.load().judge(action, context)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert verdict.decision == "block" and not caplog.records
+    assert peak < 64 << 20
+
+
+def test_a_reader_that_fails_costs_no_episode(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("detect.python_reader.read", lambda *_, **__: 1 / 0)
+    facts = read_facts(Action(kind="write", path="main.py", body=b"print(1)\n"))
+    assert [fact.value for fact in facts.of("opaque")] == ["too_complex"]
+    assert "could not be read" in caplog.text, "and it is on record"
 
 
 @pytest.mark.parametrize("name", C)

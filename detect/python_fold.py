@@ -14,7 +14,7 @@ import codecs
 import posixpath
 import re
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from detect.paths import UNKNOWN
@@ -223,7 +223,7 @@ class Folder:
         return None
 
 
-def _is_short(template: str, values: list[Value]) -> bool:
+def _is_short(template: str, values: Sequence[Value]) -> bool:
     """Whether formatting `values` by `template` cannot become long: by a width it gives, or by repeating a value."""
     if re.search(r"\d{5}|%[^a-zA-Z%]*\*|\{[^{}]*\{", template):
         return False

@@ -76,11 +76,20 @@ def _leave_when_stopped(context: Context) -> None:
     stopped_since: float | None = None
     while stopped_since is None or time.monotonic() - stopped_since < CANCEL_GRACE_S:
         time.sleep(1.0)
-        stop = context.run.stop_reason()
-        if stop is not None and stop.reason != "finished" and stopped_since is None:
+        if not _has_stopped(context):
+            stopped_since = None
+        elif stopped_since is None:
             stopped_since = time.monotonic()
     context.record_end("stopped")
     os._exit(1)
+
+
+def _has_stopped(context: Context) -> bool:
+    """Whether somebody said so, or every job was asked to end (the command line died) and the controller has left."""
+    stop = context.run.stop_reason()
+    if stop is not None:
+        return stop.reason != "finished"
+    return context.signals.received is not None and not context.run.endpoint_file.exists()
 
 
 def _repertoire(suite: str) -> Repertoire | None:

@@ -55,8 +55,8 @@ class CommandLine:
                 continue
         return found
 
-    def assert_nothing_left(self) -> None:
-        wait_for(f"the end of {list(self.leftovers().values())}", lambda: not self.leftovers(), patience_s=30)
+    def assert_nothing_left(self, patience_s: float = 30) -> None:
+        wait_for(f"the end of {list(self.leftovers().values())}", lambda: not self.leftovers(), patience_s=patience_s)
 
     def clean(self) -> None:
         for pid in self.leftovers():

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from jobs.job import CANCEL_GRACE_S
 from tests.cluster.command_line import SMALL, CommandLine
 from tests.cluster.slurm import wait_for
 
@@ -148,6 +149,18 @@ def test_a_killed_command_line_leaves_no_job(run: Run) -> None:
     process.kill()
     process.wait()
     run.line.assert_nothing_left()
+
+
+def test_a_command_line_killed_in_the_middle_of_an_episode_leaves_no_trainer(run: Run) -> None:
+    """The controller and the workers end at once; the trainer's requests are never answered."""
+    config = run.line.folder / "long.yaml"
+    config.write_text(SMALL.read_text().replace("episodes_per_step: 4", "episodes_per_step: 400"))
+    process = run.line.start("train", str(config), "--run", str(run.path))
+    played = run.path / "audit" / "sandbox-0.0000.jsonl"
+    run.wait(process, "an episode", lambda: played.exists() and b"session_closed" in played.read_bytes())
+    process.kill()
+    process.wait()
+    run.line.assert_nothing_left(patience_s=CANCEL_GRACE_S + 60)
 
 
 def test_preemption_signal_requeues_the_trainer(run: Run) -> None:

@@ -14,11 +14,10 @@ from pathlib import Path
 import msgspec
 
 from audit.metrics import read_metrics
-from jobs.run_config import RunConfig, load_run_config
+from jobs.run_config import RunConfig, load_run_config, with_steps
 from jobs.run_dir import RunDir, write_atomically
 from jobs.runs import Follow, run_to_end
 from jobs.site_config import load_site
-from rl.config import LearnConfig
 from rl.episode import Episode
 
 CONFIG = Path(__file__).resolve().parent.parent / "configs" / "demo.yaml"
@@ -77,11 +76,14 @@ def run_demo(
     return summary
 
 
-def is_finished(path: Path, config: LearnConfig) -> bool:
-    """Whether the run in `path` has done all its steps."""
+def is_finished(path: Path, config: RunConfig) -> bool:
+    """Whether `path` is the run of this config and has done all its steps."""
     if not (path / "run.yaml").is_file():
         return False
-    stop = RunDir.open(path).stop_reason()
+    run = RunDir.open(path)
+    if with_steps(run.config(), 1) != with_steps(config, 1):
+        return False
+    stop = run.stop_reason()
     rows = read_metrics(path / "metrics" / "trainer.jsonl")
     done = max((int(row["step"]) for row in rows), default=0)
     return stop is not None and stop.reason == "finished" and done >= config.trainer.steps

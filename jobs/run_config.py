@@ -17,6 +17,9 @@ from jobs import strict_yaml
 from rl.config import LearnConfig, Part
 from tasks.suites import SUITES
 
+DEMONSTRATED = ("micro", "micro-leaky")
+"""Suites with scripted demonstrations for the warm start of a tiny policy."""
+
 
 class AntiCheatConfig(Part):
     """Stage 1, in the path of every action."""
@@ -61,6 +64,13 @@ class RunConfig(LearnConfig):
             raise ValueError(
                 f"there is no suite `{self.suite}`; "
                 + (f"did you mean `{near[0]}`?" if near else f"use one of: {', '.join(SUITES)}; or give a folder")
+            )
+        warm_start = self.policy.warm_start
+        learns_from_demonstrations = self.policy.kind == "tiny" and warm_start.load is None and warm_start.episodes > 0
+        if learns_from_demonstrations and self.suite in SUITES and self.suite not in DEMONSTRATED:
+            raise ValueError(
+                f"policy.warm_start.episodes: the suite `{self.suite}` has no demonstrations; "
+                f"set it to 0, or use one of: {', '.join(DEMONSTRATED)}"
             )
         shape, parallel, rollout = self.policy.shape, self.parallel, self.rollout
         if self.policy.kind == "tiny":

@@ -138,7 +138,7 @@ class RunDir:
             raise EctypeError(
                 f"the run folder belongs to another config: {'; '.join(changes[:3])}",
                 where=str(self.path),
-                remedy="give another folder with --run (or another `name`), or undo the change; "
+                remedy="give another folder (--run, or --folder of the demo), or undo the change; "
                 "only trainer.steps may differ",
             )
 

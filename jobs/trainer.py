@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import submitit
 
 from jobs.job import CANCEL_GRACE_S, Context
-from jobs.run_config import RunConfig
+from jobs.run_config import DEMONSTRATED, RunConfig
 from jobs.run_dir import RunDir
 from queues.client import QueueClient, QueueTimeout
 from queues.messages import Action, ResultReply, StepReply, TestReply
@@ -97,7 +97,7 @@ def _repertoire(suite: str) -> Repertoire | None:
     from rl.demonstrations import Repertoire
     from tasks.micro import MICRO, PROBES
 
-    if suite not in ("micro", "micro-leaky"):
+    if suite not in DEMONSTRATED:
         return None
     return Repertoire(
         solutions={program.name: program.source for program in MICRO},

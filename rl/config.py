@@ -12,9 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 class Part(BaseModel):
-    """Base of every section: frozen, unknown keys refused."""
+    """Base of every section: frozen, unknown keys and infinite numbers refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class TinyShape(Part):
@@ -51,13 +51,22 @@ class PolicyConfig(Part):
     path: str | None = None
     shape: TinyShape = TinyShape()
     warm_start: WarmStart = WarmStart()
-    threads: int = Field(default=0, ge=0)
+    threads: int = Field(default=0, ge=0, le=1024)
     """CPU threads of the trainer; 0 lets torch decide."""
 
     @model_validator(mode="after")
     def _path_belongs_to_hf(self) -> PolicyConfig:
         if (self.kind == "hf") != (self.path is not None):
             raise ValueError("policy.path goes with policy.kind: hf, and only with it")
+        return self
+
+    @model_validator(mode="after")
+    def _what_is_created_belongs_to_tiny(self) -> PolicyConfig:
+        for key, told, default in (("shape", self.shape, TinyShape()), ("warm_start", self.warm_start, WarmStart())):
+            if self.kind != "tiny" and told != default:
+                raise ValueError(
+                    f"policy.{key} is of no use with policy.kind {self.kind}; remove it, or use kind: tiny"
+                )
         return self
 
 
@@ -147,9 +156,9 @@ class TrainerConfig(Part):
 class LearnConfig(Part):
     """Everything `rl.trainer.train` is told."""
 
-    seed: int = 0
+    seed: int = Field(default=0, ge=0, lt=1 << 63)
     suite: str
-    tasks: tuple[str, ...] | None = None
+    tasks: tuple[str, ...] | None = Field(default=None, min_length=1)
     """Task names of the suite; default: all."""
     policy: PolicyConfig = PolicyConfig()
     rollout: RolloutConfig = RolloutConfig()

@@ -31,6 +31,12 @@ MISTAKES = [
     ("policy:\n  kind: smollm2\nparallel:\n  tp: 2\n", "parallel.tp 2 does not divide the 9 heads", 6, "one of [1, 3]"),
     ("policy:\n  shape: {heads: 5}\n", "policy.shape.hidden 96", 4, "multiple of 2 * policy.shape.heads"),
     ("policy:\n  shape: {kv_heads: 3}\n", "policy.shape.kv_heads 3", 4, "one of [1, 2]"),
+    ("tasks: []\n", "wrong value for `tasks`", 3, "at least 1 item"),
+    ("seed: 99999999999999999999\n", "wrong value for `seed`", 3, "less than"),
+    ("ppo:\n  actor_lr: .inf\n", "wrong value for `ppo.actor_lr`: inf", 4, "finite number"),
+    ("policy:\n  threads: 100000\n", "wrong value for `policy.threads`", 4, "less than or equal to 1024"),
+    ("policy:\n  kind: smollm2\n  shape: {layers: 3}\n", "policy.shape is of no use", 5, "or use kind: tiny"),
+    ("policy:\n  kind: smollm2\n  warm_start: {load: x}\n", "policy.warm_start is of no use", 5, "remove it"),
     ("rollout:\n  max_new_tokens: 500\n", "rollout.max_new_tokens 500 leaves no room", 4, "lower the first"),
 ]
 
@@ -53,6 +59,14 @@ def test_unknown_suite_lists_the_suites(tmp_path: Path) -> None:
     with pytest.raises(EctypeError, match="no suite `mico`") as caught:
         load_run_config(path)
     assert "micro" in caught.value.remedy
+
+
+def test_a_suite_without_demonstrations_cannot_warm_start() -> None:
+    text = "name: a\nsuite: programs\npolicy:\n  warm_start:\n    episodes: 9\n"
+    with pytest.raises(EctypeError, match="the suite `programs` has no demonstrations") as caught:
+        strict_yaml.parse(text, RunConfig, where="run.yaml")
+    assert (caught.value.where, caught.value.remedy) == ("run.yaml:5", "set it to 0, or use one of: micro, micro-leaky")
+    strict_yaml.parse(text.replace("9", "0"), RunConfig, where="run.yaml")
 
 
 @pytest.mark.parametrize("text", ["", "- a\n", "name: [\n", "\x00"])

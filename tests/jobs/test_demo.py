@@ -108,3 +108,5 @@ def test_killed_in_the_middle_it_goes_on_and_ends(tmp_path: Path) -> None:
 
     again = subprocess.run(command, capture_output=True, text=True)
     assert again.returncode == 0 and again.stderr.count("finished before") == 2
+    other = subprocess.run([*command, "--seed", "7"], capture_output=True, text=True)
+    assert other.returncode == 2 and "seed is 0 there, 7 here" in other.stderr, "not the other seed's numbers"

@@ -64,19 +64,19 @@ class RunDir:
 
     @classmethod
     def create(cls, path: Path, config: RunConfig, site: Site) -> RunDir:
-        """Make the folder, or come back to one that was made from the same config (only `trainer.steps` may differ).
+        """Make the folder, or come back to one that was started from the same config (only `trainer.steps` may differ).
 
         One that is there may be in use, and is not changed: see `freeze`. Raises EctypeError when `path` is something
         else, or the disk is full or read-only.
         """
         path = path.absolute()
         with disk_errors(path):
-            new = not path.exists() or (path.is_dir() and not any(path.iterdir()))
+            new = not path.exists() or (path.is_dir() and all(map(_is_of_an_unfinished_run, path.iterdir())))
             if new:
                 path.mkdir(parents=True, exist_ok=True)
         run = cls(path) if new else cls.open(path)
         if not new:
-            run._adopt(config)
+            run._refuse_another(config)
         with disk_errors(path):
             for folder in FOLDERS:
                 (path / folder).mkdir(exist_ok=True)
@@ -89,6 +89,7 @@ class RunDir:
 
     def freeze(self, config: RunConfig, site: Site) -> None:
         """Keep what the run is started with. Only under the launch lock, and when no job of the run is alive."""
+        self._refuse_another(config)
         with disk_errors(self.path):
             write_atomically(self.site_yaml, _frozen(site))
             write_atomically(self.run_yaml, _frozen(config))  # last: it makes the folder a run
@@ -130,8 +131,10 @@ class RunDir:
     def site(self) -> Site:
         return strict_yaml.read(self.site_yaml, Site)
 
-    def _adopt(self, config: RunConfig) -> None:
-        """Refuse a config that is not the one of this run."""
+    def _refuse_another(self, config: RunConfig) -> None:
+        """Refuse a config that is not the one of this run, unless no job of it was ever started."""
+        if not (self.run_yaml.is_file() and self.logs.is_dir() and any(self.logs.iterdir())):
+            return
         frozen = self.config()
         if with_steps(config, 1) != with_steps(frozen, 1):
             changes = list(_differences(frozen.model_dump(mode="json"), config.model_dump(mode="json")))
@@ -160,6 +163,13 @@ class RunDir:
         """Remove what an earlier start left: the stop file, endpoints and job records. Only under the launch lock."""
         for stale in (self.stop_file, self.jobs_json, *self.endpoints.iterdir(), *self.jobs.iterdir()):
             stale.unlink(missing_ok=True)
+
+
+def _is_of_an_unfinished_run(entry: Path) -> bool:
+    """Whether making a run folder, interrupted or out of space, leaves this behind before there is a run.yaml."""
+    return entry.name in (*FOLDERS, "keys", "site.yaml") or entry.name.startswith(
+        (".keys-", ".site.yaml.", ".run.yaml.")
+    )
 
 
 @contextmanager

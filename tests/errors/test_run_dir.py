@@ -40,11 +40,20 @@ def test_a_run_is_made_opened_and_continued(tmp_path: Path) -> None:
 
 def test_another_config_names_the_difference(tmp_path: Path) -> None:
     run = RunDir.create(tmp_path / "run", CONFIG, SITE)
+    (run.logs / "controller").mkdir()
     other = strict_yaml.parse("name: a\nsuite: micro\nppo: {epochs: 7}\n", RunConfig, where="test")
     with pytest.raises(EctypeError, match=r"another config: ppo.epochs is 2 there, 7 here") as caught:
         RunDir.create(run.path, other, SITE)
     assert caught.value.where == str(run.path)
     assert "--run" in caught.value.remedy
+
+
+def test_a_config_that_never_started_can_be_corrected(tmp_path: Path) -> None:
+    typo = strict_yaml.parse("name: a\nsuite: micro\ntasks: [revers]\n", RunConfig, where="test")
+    RunDir.create(tmp_path / "run", typo, SITE)
+    run = RunDir.create(tmp_path / "run", CONFIG, SITE)
+    run.freeze(CONFIG, SITE)
+    assert run.config() == CONFIG
 
 
 def test_another_format_is_refused(tmp_path: Path) -> None:
@@ -173,7 +182,23 @@ def test_a_full_disk_is_said(small_disk: Path) -> None:
     with pytest.raises(EctypeError, match="disk is full") as caught:
         RunDir.create(small_disk / "run", CONFIG, SITE)
     assert str(small_disk) in caught.value.where
-    assert "free space" in caught.value.remedy
+    assert "free space" in caught.value.remedy and "start the same command again" in caught.value.remedy
+    (small_disk / "ballast").unlink()
+    assert RunDir.create(small_disk / "run", CONFIG, SITE).config() == CONFIG
+
+
+@pytest.mark.parametrize("step", ["create_keys", "write_atomically"])
+def test_a_folder_that_was_only_half_made_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(f"jobs.run_dir.{step}", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            RunDir.create(tmp_path / "run", CONFIG, SITE)
+    assert RunDir.create(tmp_path / "run", CONFIG, SITE).config() == CONFIG
 
 
 def test_a_full_disk_leaves_the_old_files_whole(small_disk: Path) -> None:

@@ -8,7 +8,6 @@ the cell. Runs inside the container (standard library only).
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import fcntl
 import os
@@ -60,7 +59,6 @@ class Cell:
         # PID 1 gets no signal it has no handler for: with the default, a command's SIGINT cannot reach this process
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.chdir("/")
-        _bound_shared_memory()
         guest_filter.apply(netns=request["netns"])
 
     @property
@@ -102,7 +100,6 @@ class Cell:
         if self._scratch_used:
             self._layout.refresh_scratch()
         kernel.unshare(kernel.CLONE_NEWIPC)
-        _bound_shared_memory()
         request["cwd"] = f"/case/{case}"
         os.mkdir(request["cwd"])
         offset = request["script"] + request["stdin"]
@@ -131,14 +128,6 @@ class Cell:
     def _do_seal(self, request: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
         self._layout.seal()
         return {"ok": True}, b""
-
-
-def _bound_shared_memory() -> None:
-    """Detached System V segments belong to no process, so no watchdog sees them: 64 MiB at most."""
-    with contextlib.suppress(OSError):  # not every kernel lets a namespace set its own bounds
-        for name, value in (("shmall", (64 << 20) // os.sysconf("SC_PAGE_SIZE")), ("shmmax", 64 << 20)):
-            with open(f"/proc/sys/kernel/{name}", "w", encoding="ascii") as file:
-                file.write(str(value))
 
 
 def _loopback_up() -> None:

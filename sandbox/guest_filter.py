@@ -2,8 +2,9 @@
 
 A seccomp filter and a Landlock scope that the cell's init puts on itself, so that every command inherits them. They
 close what namespaces do not: socket families that have none (AF_VSOCK reaches the hypervisor), abstract sockets where
-the network namespace is the host's, memory that belongs to no process (memfd), keyrings, io_uring, bpf. The two layers
-of network isolation do not depend on them. Runs inside the container (standard library only).
+the network namespace is the host's, memory that belongs to no process (memfd), keyrings, io_uring, bpf, the init's own
+limits, news of files that others open. The two layers of network isolation do not depend on them. Runs inside the
+container (standard library only).
 """
 
 from __future__ import annotations
@@ -34,8 +35,15 @@ _REFUSED = {
     "open_by_handle_at": (304, 265),
     "fanotify_init": (300, 262),
     "kcmp": (312, 272),
+    "inotify_init": (253, 26),
+    "inotify_init1": (294, 26),
 }
 _SOCKET = (41, 198)
+_PRLIMIT64 = (302, 261)
+_FCNTL = (72, 25)
+_F_SETLEASE, _F_NOTIFY = 1024, 1026
+_SETSOCKOPT = (54, 208)
+_SO_SNDBUF = 7
 _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 _X32_BIT = 0x40000000
 _FORKS = ((57, 58), ())  # fork, vfork: aarch64 has neither
@@ -55,27 +63,41 @@ _SCOPE_ABSTRACT_UNIX_SOCKET = 1
 
 
 def program(*, unix_sockets: bool) -> bytes:
-    """The filter as an array of `struct sock_filter`: foreign architectures, refused calls, socket families."""
+    """The filter as an array of `struct sock_filter`: foreign architectures, refused calls, refused arguments."""
     column, audit_arch = _ARCHITECTURES[os.uname().machine]
     families = [family for family in _FAMILIES_WITH_NAMESPACE if unix_sockets or family != _AF_UNIX]
-    tail = [
-        (_LOAD, 0, 0, 16),  # low half of the first argument
-        *((_EQUAL, len(families) - 1 - i, int(i == len(families) - 1), f) for i, f in enumerate(families)),
-        (_RETURN, 0, 0, _ALLOW),
-        (_RETURN, 0, 0, _ERRNO | errno.EAFNOSUPPORT),
-    ]
-    numbers = [entry[column] for entry in _REFUSED.values()]
-    body = [
+    code = [
         (_LOAD, 0, 0, 4),  # architecture
-        (_EQUAL, 0, len(numbers) + 4, audit_arch),
+        (_EQUAL, 1, 0, audit_arch),
+        (_RETURN, 0, 0, _ERRNO | errno.ENOSYS),
         (_LOAD, 0, 0, 0),  # number of the call
-        (_AT_LEAST, len(numbers) + 2, 0, _X32_BIT),
-        *((_EQUAL, len(numbers) + 1 - i, 0, number) for i, number in enumerate(numbers)),
-        (_EQUAL, 2, 0, _SOCKET[column]),
-        (_RETURN, 0, 0, _ALLOW),
+        (_AT_LEAST, 0, 1, _X32_BIT),
         (_RETURN, 0, 0, _ERRNO | errno.ENOSYS),
     ]
-    return b"".join(struct.pack("HBBI", *instruction) for instruction in (*body, *tail))
+    for entry in _REFUSED.values():
+        code += [(_EQUAL, 0, 1, entry[column]), (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)]
+    # the kernel lets a user set the limits of all his processes, the init among them: only one's own
+    code += _by_argument(_PRLIMIT64[column], 0, [0], errno.EPERM, allowed=True)
+    code += _by_argument(_FCNTL[column], 1, [_F_SETLEASE, _F_NOTIFY], errno.EINVAL, allowed=False)
+    # what lies in sockets belongs to no process: the watchdog counts on the size that the kernel gives them
+    code += _by_argument(_SETSOCKOPT[column], 2, [_SO_SNDBUF], errno.EPERM, allowed=False)
+    code += _by_argument(_SOCKET[column], 0, families, errno.EAFNOSUPPORT, allowed=True)
+    code += [(_RETURN, 0, 0, _ALLOW)]
+    return b"".join(struct.pack("HBBI", *instruction) for instruction in code)
+
+
+def _by_argument(
+    number: int, argument: int, values: list[int], error: int, *, allowed: bool
+) -> list[tuple[int, int, int, int]]:
+    """For the call `number`: whether it is allowed depends on the low half of one argument being among `values`."""
+    verdicts = (_ERRNO | error, _ALLOW) if allowed else (_ALLOW, _ERRNO | error)
+    return [
+        (_EQUAL, 0, len(values) + 3, number),
+        (_LOAD, 0, 0, 16 + 8 * argument),
+        *((_EQUAL, len(values) - i, 0, value) for i, value in enumerate(values)),
+        (_RETURN, 0, 0, verdicts[0]),
+        (_RETURN, 0, 0, verdicts[1]),
+    ]
 
 
 def lone_program() -> bytes:

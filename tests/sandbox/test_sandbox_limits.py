@@ -105,6 +105,30 @@ while True:
 '"""
         assert (await self.sandbox.run(shared, limits=limits)).status == "ok"
 
+    async def test_shared_memory_of_processes_that_end_while_it_is_counted(self) -> None:
+        shared = b"""
+import os, time
+x = bytearray(150 << 20)
+for i in range(10):
+    if not os.fork():
+        time.sleep(0.1 + 0.01 * i); os._exit(0)
+while True:
+    try: os.wait()
+    except ChildProcessError: break
+"""
+        for _ in range(3):
+            result = await self.sandbox.run(
+                argv=["python3", "-c", shared.decode()], limits=Limits(memory_bytes=300 * MIB)
+            )
+            assert result.status == "ok"
+
+    async def test_idle_sockets_are_no_memory_as_long_as_they_fit(self) -> None:
+        script = "import socket, time; s = [socket.socketpair() for _ in range(100)]; time.sleep(0.3)"
+        for size, status in ((200, "ok"), (64, "out_of_memory")):  # 400 sockets may hold 83 MiB
+            limits = Limits(memory_bytes=size * MIB, wall_s=10)
+            result = await self.sandbox.run(argv=["python3", "-c", f"import os; os.fork(); {script}"], limits=limits)
+            assert result.status == status
+
     async def test_memory_that_belongs_to_no_process_cannot_be_had(self) -> None:
         script = b"python3 -c 'import os; os.memfd_create(\"x\")'"
         assert b"Function not implemented" in (await self.sandbox.run(script)).stderr

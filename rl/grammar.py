@@ -56,7 +56,10 @@ def parse(text: bytes) -> Parsed:
                 return invalid("nothing to run")
             return Parsed("submit", Action(kind="run", body=body))
         case b"write":
-            path = argument.strip().decode("utf-8", "surrogateescape")
+            try:
+                path = argument.strip().decode()
+            except UnicodeDecodeError:  # messages carry paths as text
+                return invalid("a path must be UTF-8")
             if not path:
                 return invalid("write needs a path")
             if "\0" in path:
@@ -75,6 +78,6 @@ def render(action: Action | Call) -> bytes:
         return b"```%s\n```" % action.encode()
     longest = max((len(run) for run in re.findall(rb"^`{3,}", action.body, re.MULTILINE)), default=2)
     fence = b"`" * (longest + 1)
-    path = (action.path or "").encode("utf-8", "surrogateescape")
+    path = (action.path or "").encode()
     head = b"sh" if action.kind == "run" else b"write " + path
     return fence + head + b"\n" + action.body + fence

@@ -31,6 +31,8 @@ def test_calls_without_a_body(call: str) -> None:
         (b"```sh\n\n```", "nothing to run"),
         (b"```python\nx\n```", "unknown block 'python'"),
         (b"```write a\0b\nx\n```", "NUL"),
+        (b"```write \xff.py\nx\n```", "UTF-8"),
+        (b"```write \xed\xa0\x80\nx\n```", "UTF-8"),
         (b"`````\xff\xfe\nx\n`````", "unknown block"),
     ],
 )

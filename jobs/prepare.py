@@ -17,9 +17,12 @@ from audit.errors import EctypeError
 from containers.apptainer import Apptainer, probe_isolation
 from containers.image import ensure_image
 from containers.isolation import Isolation
+from detect.guard import Guard
 from jobs.run_config import RunConfig
 from rl.config import LearnConfig
+from rl.rollout import check_prompts
 from rl.tasks import load_suite
+from rl.tokenizers import ByteCodec
 from tasks.build import ensure_suite, suite_name
 
 
@@ -34,9 +37,13 @@ class Prepared(msgspec.Struct, frozen=True):
 
 
 def prepare(config: RunConfig, *, say: Callable[[str], None]) -> Prepared:
-    """Find or build everything a run needs on this machine, and check the task names of the config."""
+    """Find or build everything a run needs on this machine, and check what the config says of tasks and files."""
+    check_files(config)
     prepared = asyncio.run(find_or_build(config.suite, say=say))
     check_task_names(config, prepared)
+    if config.policy.kind == "tiny":  # other tokenizers are slow to load: the trainer checks
+        tasks = [t for t in load_suite(prepared.tasks_root, prepared.suite) if t.task in (config.tasks or (t.task,))]
+        check_prompts(tasks, ByteCodec(), config.rollout)
     return prepared
 
 
@@ -47,6 +54,19 @@ async def find_or_build(suite: str, *, say: Callable[[str], None]) -> Prepared:
     isolation = await probe_isolation(apptainer, image)
     tasks_root = await asyncio.to_thread(ensure_suite, suite, progress=say)
     return Prepared(image, suite_name(suite), tasks_root, isolation)
+
+
+def check_files(config: RunConfig) -> None:
+    """Refuse a config that names folders which are not what it takes them for."""
+    model, rules = config.policy.path, config.anticheat.rules
+    if model is not None and not (Path(model) / "config.json").is_file():
+        raise EctypeError(
+            f"no Hugging Face model: {model} has no config.json",
+            where="policy.path",
+            remedy="give the folder of a downloaded or exported model",
+        )
+    if rules != "default":
+        Guard.load(Path(rules), mode=config.anticheat.mode)
 
 
 def check_task_names(config: LearnConfig, prepared: Prepared) -> None:

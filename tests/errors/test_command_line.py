@@ -46,6 +46,30 @@ def test_misspelt_key(command_line: CommandLine) -> None:
     assert not (command_line.folder / "runs").exists()
 
 
+@pytest.mark.parametrize(
+    ("text", "what", "where", "remedy"),
+    [
+        ("anticheat: {rules: ./no-rules}\n", "not a rule set", "no-rules", "detect/rules"),
+        ("tasks: [revers]\n", "no task `revers`", "tasks", "did you mean `reverse`?"),
+        (
+            "rollout: {context_tokens: 40, max_new_tokens: 9}",
+            "leaves no room to act",
+            "rollout.context_tokens",
+            "raise",
+        ),
+        ("policy: {kind: hf, path: ./no-model}", "no Hugging Face model", "policy.path", "downloaded or exported"),
+    ],
+)
+def test_what_the_config_names_must_be_there(
+    command_line: CommandLine, text: str, what: str, where: str, remedy: str
+) -> None:
+    path = command_line.folder / "run.yaml"
+    path.write_text(f"name: a\nsuite: micro\n{text}")
+    shown = message(command_line.run("train", str(path)))
+    assert what in shown and where in shown and remedy in shown
+    assert not (command_line.folder / "runs" / "a" / "jobs.json").exists(), "nothing was started"
+
+
 def test_no_config(command_line: CommandLine) -> None:
     assert "cannot read nowhere.yaml" in message(command_line.run("train", "nowhere.yaml"))
     assert command_line.run("train").returncode == 2

@@ -85,8 +85,9 @@ def save(root: Path, models: Mapping[str, MegatronModel], extra: bytes, *, step:
         dist.barrier()
     except (OSError, CheckpointException) as error:
         shutil.rmtree(partial, ignore_errors=True)
+        there = next(folder for folder in (root, *root.parents) if folder.is_dir())
         raise EctypeError(
-            f"cannot write a checkpoint ({shutil.disk_usage(root).free >> 20} MiB free): {_reason(error)}",
+            f"cannot write a checkpoint ({shutil.disk_usage(there).free >> 20} MiB free): {_reason(error)}",
             where=str(final),
             remedy="make room on this file system, or run where there is some; training resumes from the newest "
             "complete checkpoint",

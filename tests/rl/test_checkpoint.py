@@ -97,6 +97,13 @@ def test_another_shape_or_format_is_refused(tmp_path: Path) -> None:
         checkpoint.load(tmp_path, models)
 
 
+def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    (tmp_path / "in the way").write_text("")
+    with pytest.raises(EctypeError, match="cannot write a checkpoint") as caught:
+        checkpoint.save(tmp_path / "in the way" / "checkpoints", {}, b"", step=0, keep=1)
+    assert "in the way" in caught.value.where
+
+
 def test_a_disk_that_refuses_leaves_the_previous_checkpoint(tmp_path: Path) -> None:
     models = pair(0)
     previous = checkpoint.save(tmp_path, models, b"first", step=1, keep=3)

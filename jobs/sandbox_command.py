@@ -30,6 +30,8 @@ from sandbox.sandbox import CellSpec, CommandResult, File, Sandbox, SandboxLost,
 
 LOST = 125
 """Exit status when the sandbox broke: ours, not the command's."""
+TIMEOUT = 124
+"""As `timeout` of the coreutils has it, also where a signal told the command that its CPU time was over."""
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -202,7 +204,9 @@ def _show(result: CommandResult) -> None:
 
 
 def _exit_status(result: CommandResult) -> int:
-    return LOST if result.status == "sandbox_lost" else shell_status(result)
+    if result.status == "sandbox_lost":
+        return LOST
+    return TIMEOUT if result.status == "timeout" else shell_status(result)
 
 
 def _in_words(result: CommandResult) -> str:

@@ -72,6 +72,7 @@ class TestCommands:
         [
             ((), "kill -SEGV $$", 139, b"killed, signal 11"),
             (("--limits", "wall_s=0.5"), "echo part; sleep 60", 124, b"timeout"),
+            (("--limits", "cpu_s=0.2"), "echo part; while :; do :; done", 124, b"timeout"),
             (("--limits", "output_bytes=4"), "echo part; yes | head", 0, b"output_truncated, exit status 0, stdout tr"),
         ],
     )

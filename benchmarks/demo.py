@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from audit.errors import EctypeError
 from jobs.demo import run_demo
 
 
@@ -55,4 +56,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except EctypeError as error:
+        sys.exit(str(error))

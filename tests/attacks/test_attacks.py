@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -84,6 +85,14 @@ class Ground:
     def processes(self) -> list[int]:
         return sorted(tree(self.sandbox._container.pid))
 
+    def descriptors(self) -> dict[int, int]:
+        """How many the guest and the cell's init have, where this user may know."""
+        found = {}
+        for pid in pythons(self.processes()):
+            with contextlib.suppress(PermissionError):
+                found[pid] = len(os.listdir(f"/proc/{pid}/fd"))
+        return found
+
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=list(LAYERS))
 async def ground(request: pytest.FixtureRequest, apptainer: Apptainer, base_image: Path) -> AsyncIterator[Ground]:
@@ -126,7 +135,7 @@ async def test_attack(ground: Ground, attack: Attack) -> None:
     files.append((attack.path.name, f"attack{attack.path.suffix}"))
     given = tuple(File(f"/work/{name}", (PROGRAMS / source).read_bytes()) for source, name in files)
     await sandbox.open(CellSpec(files=given, oracle=attack.oracle), attack.limits)
-    before = ground.processes()
+    before, descriptors = ground.processes(), ground.descriptors()
     if attack.path.suffix == ".c":
         built = await sandbox.run(argv=["gcc", "-w", "-O1", "-o", "attack", "attack.c"], limits=Limits())
         assert built.status == "ok", built.stderr.decode()
@@ -138,6 +147,7 @@ async def test_attack(ground: Ground, attack: Attack) -> None:
     assert result.wall_s < attack.limits.wall_s + 5
     assert ground.processes() == before
     await the_next_command_works(sandbox, attack)
+    assert ground.descriptors() == descriptors
     await the_host_reads_only_what_is_the_cells(sandbox)
     await sandbox.close_cell()
     assert pythons(ground.processes()) == [ground.guest]

@@ -8,6 +8,8 @@ it; text that is not Python cannot run as Python, so of such text only string li
 from __future__ import annotations
 
 import ast
+import bisect
+import re
 import warnings
 
 from detect.facts import Access, Fact, Sink
@@ -119,6 +121,7 @@ class PythonReader:
     def unparsed(self) -> None:
         """Not Python: strings and imports are still worth a look (Python of another version, a template)."""
         self.sink.add(Fact("opaque", "does_not_parse", "python", written=self.written, span=self.outer_span))
+        self.newlines = [match.start() for match in re.finditer("\n", self.source)]
         for match in IMPORT.finditer(self.source):
             self._raw("import", match.group(1), match.start())
         for match in STRING.finditer(self.source):
@@ -129,7 +132,8 @@ class PythonReader:
                     self._raw("path", where, match.start(), access="read", given=text, by="open")
 
     def _raw(self, kind, value: str, position: int, *, access: Access = "", given: str = "", by: str = "") -> None:
-        line = self.source.count("\n", 0, position) + 1
+        self.sink.spend(10)
+        line = bisect.bisect_left(self.newlines, position) + 1
         self.sink.add(
             Fact(
                 kind,

@@ -59,6 +59,21 @@ def test_python(name: str) -> None:
     read_facts(Action(kind="write", path="main.py", body=text))
 
 
+REPEATED = ["/", "/./", "{", "\n", " ", "test", '"/', '":"https://', "{git=", '": ', "/test/", "a=", "reference\n"]
+
+
+@pytest.mark.parametrize(
+    "path", [None, "main.py", "main.js", "main.c", "Makefile", "Cargo.toml", "package.json", "x.txt"]
+)
+@pytest.mark.parametrize("size", [60_000, 200_000])
+def test_repetitions_keep_no_regular_expression_busy(path: str | None, size: int) -> None:
+    """What a policy prints that has lost its way. Read in time that grows with its square, one would take minutes."""
+    guard, context = Guard.load(), EpisodeContext(episode="e", suite="s", task="t")
+    for piece in REPEATED:
+        body = (piece * (size // len(piece))).encode()
+        guard.judge(Action(kind="run" if path is None else "write", path=path, body=body), context)
+
+
 FOLDED = [
     "print('{0.hour} {1[0]} {x.y}'.format(now, [], x=1))",
     "print('%(a)s %s' % {}, '{}'.format(), '{:d}'.format('x'), 'a'.join(5), '%s %s' % 'x', '%z' % 1)",

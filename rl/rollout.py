@@ -255,8 +255,9 @@ class Rollout:
         reply = await session.submit(number, action)
         step.observation, step.verdict = reply.observation, reply.verdict
         step.canary, step.wall_s = reply.canary, reply.wall_s
-        self._batcher.stats.commands += 1
-        self._batcher.stats.command_s.append(reply.wall_s)
+        if not (reply.verdict.decision == "block" and reply.verdict.enforced):  # else nothing has run
+            self._batcher.stats.commands += 1
+            self._batcher.stats.command_s.append(reply.wall_s)
         return observation_text(reply.observation, limit)
 
 

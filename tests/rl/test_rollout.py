@@ -204,7 +204,9 @@ async def test_test_shows_counts_and_ends_when_all_pass(parts: Services) -> None
 
 async def test_a_blocked_cheat_gets_an_ordinary_failure(parts: Services) -> None:
     script = Script(b"```sh\ncp /eval/main.py .\n```", DONE)
-    (episode,) = await play(parts, script, hidden=LEAKY)
+    rollout = Rollout(script, CODEC, InProcess(parts), RolloutConfig(), RewardConfig())
+    (episode,), stats = await rollout.play([EpisodeSpec(id="e", task=task_of(LEAKY), seed=0)])
+    assert (stats.commands, stats.command_s) == (0, []), "nothing ran"
     step = episode.steps[0]
     assert step.verdict is not None and step.verdict.enforced and step.verdict.rules
     assert step.shown == b"cp: cannot stat '/eval/main.py': No such file or directory\n[exit 1]"

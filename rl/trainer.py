@@ -30,6 +30,9 @@ from rl.tokenizers import ByteCodec
 
 log = logging.getLogger(__name__)
 
+ATTEMPTS = 3
+"""How often a step may lose every one of its episodes before something must be wrong with the sandboxes."""
+
 
 class TrainerState(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """What a checkpoint holds beside models and optimizers. `step` PPO steps are done."""
@@ -104,6 +107,7 @@ async def _train(
     if newest is None:
         save()
     saved = state.step
+    lost_in_a_row = 0
     while state.step < config.trainer.steps:
         if should_stop():
             if state.step > saved:
@@ -112,12 +116,18 @@ async def _train(
         started = time.monotonic()
         episodes, stats = await _play(config, learner, tasks, sessions, state)
         usable = [e for e in episodes if e.reward is not None]
-        if not usable:
+        if not usable:  # every worker was preempted at once, say: they come back, and the step is played again
+            lost_in_a_row += 1
+            state.discarded += len(episodes)
+            log.warning("step %d: all %d episodes lost their sandbox", state.step + 1, len(episodes))
+            if lost_in_a_row < ATTEMPTS:
+                continue
             raise EctypeError(
-                f"step {state.step + 1}: all {len(episodes)} episodes lost their sandbox",
+                f"step {state.step + 1}: all {len(episodes)} episodes lost their sandbox, {ATTEMPTS} times",
                 where=str(run_dir),
                 remedy="look at the logs of the sandbox workers under logs/",
             )
+        lost_in_a_row = 0
         learned = await asyncio.to_thread(learner.update, usable, step=state.step)
         state.step += 1
         state.episodes += len(usable)

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import FrameType
 
 from audit.errors import EctypeError, Interrupted
+from jobs.job import CANCEL_GRACE_S
 from jobs.launch import Jobs, launch, read_jobs
 from jobs.prepare import prepare
 from jobs.run_config import RunConfig
@@ -116,7 +117,9 @@ def _refuse_in_use(run: RunDir) -> None:
 def _end_interrupted(run: RunDir, jobs: Jobs | None, say: Say) -> None:
     if jobs is None:
         return
-    say("Stopping: the trainer finishes its step and saves (interrupt again to end it at once)")
+    say(
+        f"Stopping: the trainer has {CANCEL_GRACE_S:.0f} s to end its step and save (interrupt again to end it at once)"
+    )
     try:
         cancel(run, jobs)
     except KeyboardInterrupt:

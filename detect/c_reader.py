@@ -81,6 +81,8 @@ class CReader:
         self.depth = depth
         self.cwd = cwd
         self.macros: dict[str, bytes] = {}
+        self.variables: dict[str, str] = {}
+        """Variables that were given a known string."""
         self.newlines = [match.start() for match in re.finditer(rb"\n", data)]
 
     def run(self) -> None:
@@ -109,11 +111,28 @@ class CReader:
                     if not printed and text.startswith("/"):
                         self._path(text, "read", "open", node.start_byte, node.end_byte)
                 continue
+            elif kind in ("init_declarator", "assignment_expression"):
+                self._assign(node)
+            elif kind == "binary_expression" and self.language == "cpp" and (text := self._string(node)) is not None:
+                self._fact("string", text, node.start_byte, node.end_byte)
+                if not printed and text.startswith("/"):
+                    self._path(text, "read", "open", node.start_byte, node.end_byte)
             elif kind == "initializer_list":
                 self._characters(node)
             elif kind in ("preproc_include", "comment"):
                 continue
             stack += [(child, printed) for child in reversed(node.children)]
+
+    def _assign(self, node: Node) -> None:
+        target = node.child_by_field_name("declarator") or node.child_by_field_name("left")
+        value = node.child_by_field_name("value") or node.child_by_field_name("right")
+        if target is None or value is None:
+            return
+        name = self._source(target).strip("*& ").split("[")[0]
+        text = self._string(value)
+        # of two values, the longer one is kept: a placeholder must not hide a path
+        if text is not None and len(text) >= len(self.variables.get(name, "")):
+            self.variables[name] = text
 
     def _call(self, node: Node) -> bool:
         """Records one call; True when its strings are only printed or compared."""
@@ -126,7 +145,10 @@ class CReader:
         texts = []
         for argument in arguments.named_children[:32]:
             text = self._string(argument)
-            texts.append(text if text is not None else self._source(argument)[:200])
+            source = self._source(argument)[:200]
+            texts.append(
+                text if text is not None else self.macros.get(source, source.encode("latin-1")).decode("latin-1")
+            )
         self._fact("call", name, node.start_byte, node.end_byte, args=tuple(texts))
         known = [self._string(argument) for argument in arguments.named_children[:32]]
         for argument, text in zip(arguments.named_children, known, strict=False):
@@ -168,8 +190,29 @@ class CReader:
         if node.type == "concatenated_string":
             return "".join(self._string(child) or UNKNOWN for child in node.named_children)
         if node.type == "identifier":
-            return self._macro(self._source(node), 0)
+            name = self._source(node)
+            return self.variables.get(name) if name in self.variables else self._macro(name, 0)
+        if node.type == "binary_expression" and self.language == "cpp":
+            return self._sum(node)
+        if node.type == "call_expression" and self._source(node).startswith(("std::string(", "string(")):
+            arguments = node.child_by_field_name("arguments")
+            return self._string(arguments.named_children[0]) if arguments and arguments.named_children else None
         return None
+
+    def _sum(self, node: Node) -> str | None:
+        """`std::string("/ev") + "al"`: what it adds up to, when all of it is known."""
+        parts: list[str] = []
+        current: Node | None = node
+        while current is not None and current.type == "binary_expression" and len(parts) < 64:
+            self.sink.spend(2)
+            operator, right = current.child_by_field_name("operator"), current.child_by_field_name("right")
+            text = self._string(right) if right is not None else None
+            if operator is None or operator.type != "+" or text is None:
+                return None
+            parts.append(text)
+            current = current.child_by_field_name("left")
+        first = self._string(current) if current is not None else None
+        return None if first is None else first + "".join(reversed(parts))
 
     def _macro(self, name: str, depth: int) -> str | None:
         value = self.macros.get(name)

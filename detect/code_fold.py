@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 Value = str | int | list
+Callee = tuple[str | None, str, "Node | None", "list[Node]"]
 MAX_TEXT = 65536
 MAX_DEPTH = 40
 MAX_ARGUMENTS = 64
@@ -57,6 +58,10 @@ class Expressions:
         self.aliases: dict[str, str] = {}
         self.packages: list[str] = []
         """What `import . "x"` and `use x::*` opened."""
+        self.settled = False
+        """Set when all assignments have been seen: from then on, what was found out about a call stays."""
+        self._callees: dict[int, Callee] = {}
+        self._values: dict[int, Value | None] = {}
 
     def source(self, node: Node) -> str:
         return self.data[node.start_byte : node.end_byte].decode("latin-1")
@@ -118,8 +123,16 @@ class Expressions:
             return self._name(name)
         return f"{owner}.{name}"
 
-    def callee(self, node: Node, depth: int = 0) -> tuple[str | None, str, Node | None, list[Node]]:
+    def callee(self, node: Node, depth: int = 0) -> Callee:
         """Of a call: the full name, the last part of it, the object it is called on, and the arguments."""
+        found = self._callees.get(node.id)
+        if found is None:
+            found = self._callee(node, depth)
+            if self.settled:
+                self._callees[node.id] = found
+        return found
+
+    def _callee(self, node: Node, depth: int) -> Callee:
         arguments = node.child_by_field_name("arguments")
         given = arguments.named_children[:MAX_ARGUMENTS] if arguments is not None else []
         if arguments is not None and arguments.type == "template_string":
@@ -183,7 +196,12 @@ class Expressions:
         if kind in LISTS:
             return [self.fold(child, depth + 1) for child in node.named_children[:512]]
         if kind in CALLS:
-            return self._call(node, depth)
+            if node.id in self._values:
+                return self._values[node.id]
+            value = self._call(node, depth)
+            if self.settled:
+                self._values[node.id] = value
+            return value
         if kind == "macro_invocation":
             return self._macro(node)
         if kind in INNER:

@@ -33,6 +33,7 @@ from detect.paths import UNKNOWN, resolve
 if TYPE_CHECKING:
     from tree_sitter import Node
 
+_APPENDS = re.compile(rb"\.(?:append|push_str|WriteString|push)\(")
 _GENERATE = re.compile(rb"^//go:generate[ \t]+(.+)$", re.M)
 
 
@@ -91,6 +92,10 @@ class CodeReader:
             self._import(node)
         for node in found.get("bind", ()):
             self._bind(node)
+        if _APPENDS.search(self.data):
+            for node in found.get("call", ()):
+                self._append(node)
+        self.known.settled = True
         for node in found.get("pattern", ()):
             self._leave(node, deep=True)
         for name, field in (("label", "value"), ("key", "key")):
@@ -242,7 +247,6 @@ class CodeReader:
             for argument in (*given, owner):
                 if argument is not None:
                     self._leave(argument, deep=False)
-            self._append(name, last, owner, values)
             return
         first = values[0] if values else None
         if IMPORT_CALLS.fullmatch(name) and isinstance(first, str):
@@ -268,16 +272,19 @@ class CodeReader:
             return " ".join(str(item) for item in value[:16])
         if value is not None:
             return str(value)
+        if node.type == "object":
+            return self.known.source(node)[:300]
         return self.known.dotted(node) or UNKNOWN
 
-    def _append(self, name: str, last: str, owner: Node | None, values: list[Value | None]) -> None:
+    def _append(self, node: Node) -> None:
         """`b.append("al")`, `s.push_str("al")`, `b.WriteString("al")` as statements."""
+        _, last, owner, given = self.known.callee(node)
         if last not in ("append", "push_str", "WriteString", "push") or owner is None or owner.type not in IDENTIFIERS:
             return
         key = self.known.source(owner)
         before = self.known.names.get(key, "" if last == "WriteString" else None)
-        if isinstance(before, str) and values and isinstance(values[0], str):
-            self.known.names[key] = (before + values[0])[:65536]
+        if isinstance(before, str) and given and isinstance(text := self.known.fold(given[0]), str):
+            self.known.names[key] = (before + text)[:65536]
 
     def _programs(self, node: Node, name: str, last: str, owner: Node | None, values: list[Value | None]) -> bool:
         """Programs that a call starts; True when the arguments have been dealt with."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from detect import trees
+from detect.earlier import Earlier
 from detect.facts import Code, Fact, Facts, read_facts
 from detect.paths import covers, touches
 from detect.rule_set import Condition, PathCondition, Place, Rule, RuleSet, compiled
@@ -43,7 +44,7 @@ class Engine:
         trees.check_queries(rules.rules)
 
     def judge(self, action: Action, context: EpisodeContext) -> Judged:
-        facts = read_facts(action)
+        facts = read_facts(action, Earlier(context.history) if context.history else None)
         looking = _Looking(facts, context)
         hits = []
         for rule in self.rules.rules:
@@ -145,7 +146,8 @@ def _path_matches(condition: PathCondition, fact: Fact) -> bool:
     if condition.by and not compiled(condition.by).fullmatch(fact.by):
         return False
     if condition.match and not compiled(condition.match).search(fact.value):
-        return False
+        # what is a link of /proc to the root is still a look at the process
+        return fact.given.startswith("/proc/") and compiled(condition.match).search(fact.given) is not None
     if condition.under and not touches(fact.value, condition.under):
         return False
     return not condition.covers or covers(fact.value, condition.covers)

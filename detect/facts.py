@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from detect.paths import resolve
 from queues.messages import Action
+
+if TYPE_CHECKING:
+    from detect.earlier import Earlier
 
 log = logging.getLogger(__name__)
 
@@ -119,6 +122,8 @@ class Facts(msgspec.Struct, frozen=True):
     codes: tuple[Code, ...]
     text: str
     """The whole body, one character per byte (latin-1), so that spans of regular expressions are byte ranges."""
+    links: dict[str, str] = {}
+    """Symbolic links that the action makes."""
 
     def of(self, kind: FactKind) -> Iterable[Fact]:
         return (fact for fact in self.items if fact.kind == kind)
@@ -131,10 +136,13 @@ class TooComplex(Exception):
 class Sink:
     """Collects facts while an action is read, and knows where in the action the reader is."""
 
-    def __init__(self) -> None:
+    def __init__(self, earlier: Earlier | None = None) -> None:
         self.items: list[Fact] = []
         self.codes: list[Code] = []
-        self.links: dict[str, str] = {}
+        self.earlier = earlier
+        self.argv: list[str] = []
+        """Arguments of the program that is read next, where they are known."""
+        self.links: dict[str, str] = dict(earlier.links) if earlier is not None else {}
         """Symbolic links that the action made: link -> target, normalised."""
         self._seen: set[tuple[str, str | None, bytes]] = set()
         self._known: set[tuple] = set()
@@ -145,6 +153,10 @@ class Sink:
         self._work -= work
         if self._work < 0:
             raise TooComplex
+
+    def earlier_file(self, path: str | None) -> bytes | None:
+        """The content of a file that an earlier step wrote."""
+        return None if path is None or self.earlier is None else self.earlier.get(path)
 
     def add(self, fact: Fact) -> None:
         """Keep a fact; one that says the same as an earlier one adds nothing."""
@@ -181,6 +193,8 @@ class Sink:
             self.add(Fact("opaque", reason, language, written=written, span=span))
             return
         valid = True
+        if written is not None and written.rpartition("/")[2] == "package.json":
+            self._scripts(data, written, span, depth)
         if language in ("shell", "make"):
             place = {"written": written, "span": span, "offset": offset, "depth": depth, "cwd": cwd}
             shell_reader.read(self, data, language, unit=unit or written or "bash", **place)
@@ -194,6 +208,16 @@ class Sink:
         elif language == "cmake":
             cmake_reader.read(self, data, written=written, span=span, depth=depth, cwd=cwd)
         self.codes.append(Code(language, data, written, offset, span, valid))
+
+    def _scripts(self, data: bytes, written: str, span: tuple[int, int], depth: int) -> None:
+        """npm runs the `scripts` of a package.json."""
+        try:
+            scripts = msgspec.json.decode(data, type=dict[str, object]).get("scripts")
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return
+        for script in list(scripts.values())[:64] if isinstance(scripts, dict) else ():
+            if isinstance(script, str):
+                self.read(script.encode("utf-8", "replace"), "shell", written=written, span=span, depth=depth + 1)
 
 
 def language_of(path: str, data: bytes) -> Language:
@@ -212,9 +236,12 @@ def language_of(path: str, data: bytes) -> Language:
     return "text"
 
 
-def read_facts(action: Action) -> Facts:
-    """All facts of one action. Never raises on hostile input; what is too large or too deep is an `opaque` fact."""
-    sink = Sink()
+def read_facts(action: Action, earlier: Earlier | None = None) -> Facts:
+    """All facts of one action, in the light of what earlier ones left behind.
+
+    Never raises on hostile input; what is too large or too deep is an `opaque` fact.
+    """
+    sink = Sink(earlier)
     body = action.body
     span = (0, len(body))
     path = action.path if action.kind == "write" else None
@@ -228,4 +255,4 @@ def read_facts(action: Action) -> Facts:
         if not isinstance(error, TooComplex | RecursionError):
             log.exception("an action of %d bytes could not be read to its end", len(body))
         sink.add(Fact("opaque", "too_complex", language, written=path, span=span))
-    return Facts(tuple(sink.items), tuple(sink.codes), body.decode("latin-1"))
+    return Facts(tuple(sink.items), tuple(sink.codes), body.decode("latin-1"), sink.links)

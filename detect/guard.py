@@ -11,6 +11,7 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import Literal
 
+from detect.earlier import MAX_STEPS
 from detect.engine import Engine, Judged
 from detect.fakes import Fake, fake_failure
 from detect.rule_set import RULES_DIR, load_rules
@@ -26,7 +27,7 @@ class Guard:
     def __init__(self, engine: Engine, mode: GuardMode = "enforce") -> None:
         self.engine = engine
         self.mode: GuardMode = mode
-        self._judged: OrderedDict[tuple[Action, str, str], Judged] = OrderedDict()
+        self._judged: OrderedDict[tuple, Judged] = OrderedDict()
 
     @classmethod
     def load(cls, rules_dir: Path | None = None, mode: GuardMode = "enforce") -> Guard:
@@ -63,7 +64,8 @@ class Guard:
 
     def _look(self, action: Action, context: EpisodeContext) -> Judged:
         """Judging and faking one action look at it once."""
-        key = (action, context.episode, context.task)
+        history = tuple((earlier, verdict.enforced) for earlier, verdict in context.history[-MAX_STEPS:])
+        key = (action, context.episode, context.task, history)
         judged = self._judged.get(key)
         if judged is None:
             judged = self.engine.judge(action, context)

@@ -267,6 +267,7 @@ def _path(*parts: Value) -> str:
 _JOINS = frozenset(["os.path.join", "posixpath.join", "pathlib.Path", "pathlib.PurePath", "pathlib.PosixPath"])
 _FUNCTIONS: dict[str, Callable[..., Value | None]] = {
     "chr": chr,
+    "shlex.split": lambda value, *_: value.split() if isinstance(value, str) else None,
     "ord": ord,
     "str": lambda value, *_: value.decode("latin-1") if isinstance(value, bytes) else str(value),
     "bytes": _to_bytes,

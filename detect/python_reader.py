@@ -67,6 +67,16 @@ def parse(source: str) -> ast.Module | None:
     return None
 
 
+def _compared(node: ast.Compare | ast.Dict | ast.MatchValue) -> list[ast.expr]:
+    """What a value is only compared with: strings there are no paths that are opened."""
+    if isinstance(node, ast.MatchValue):
+        return [node.value]
+    if isinstance(node, ast.Dict):
+        return [key for key in node.keys if key is not None]
+    parts = [node.left, *node.comparators]
+    return parts + [e for p in parts if isinstance(p, ast.List | ast.Tuple | ast.Set) for e in p.elts]
+
+
 class PythonReader:
     def __init__(
         self,
@@ -100,12 +110,25 @@ class PythonReader:
     def run(self, tree: ast.Module) -> None:
         nodes = list(ast.walk(tree))
         self.sink.spend(4 * len(nodes))
+        if self.sink.argv:
+            self.names["sys.argv"] = list(self.sink.argv)
+            self.sink.argv = []
         for node in nodes:
             self._learn(node)
+        if self.sink.earlier is not None and self.depth < 4:
+            self._learn_from_earlier(nodes)
         for node in nodes:
             if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
                 self._assign(node)
         calls = [node for node in nodes if isinstance(node, ast.Call)]
+        for node in calls:
+            if self.dotted(node.func) in CODE_CALLS and node.args and (text := self.folder.text(node.args[0])):
+                # what executed code imports is known to the code around it
+                inner = parse(text) if "import" in text else None
+                for part in ast.walk(inner) if inner is not None else ():
+                    if isinstance(part, ast.Import | ast.ImportFrom):
+                        ast.copy_location(part, node)
+                        self._learn(part)
         for node in calls:
             if self.dotted(node.func) == "os.chdir" and node.args:
                 text = self.folder.text(node.args[0])
@@ -114,6 +137,9 @@ class PythonReader:
         mentioned: set[int] = set()
         for node in calls:
             self._call(node, mentioned)
+        for node in nodes:
+            if isinstance(node, ast.Compare | ast.Dict | ast.MatchValue):
+                mentioned.update(id(part) for part in _compared(node))
         for node in nodes:
             if isinstance(node, ast.Constant | ast.JoinedStr | ast.BinOp) and id(node) not in self.docstrings:
                 self._text(node, mentioned)
@@ -165,6 +191,39 @@ class PythonReader:
                 self.aliases[alias.asname or alias.name] = f"{module}.{alias.name}"
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant | ast.JoinedStr):
             self.docstrings.add(id(node.value))
+
+    def _learn_from_earlier(self, nodes: list[ast.AST]) -> None:
+        """Constants of modules that an earlier step wrote: `from conf import NAME`, `conf.NAME`."""
+        modules = {
+            name
+            for node in nodes
+            if isinstance(node, ast.Import | ast.ImportFrom)
+            for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names])
+        }
+        for module in sorted(modules)[:32]:
+            data = self.sink.earlier_file(resolve(module.replace(".", "/") + ".py", self.folders[0]))
+            tree = parse(data.decode("utf-8", "replace")) if data is not None else None
+            if tree is None:
+                continue
+            self.sink.spend(len(data or b""))
+            other = PythonReader(
+                Sink(),
+                "",
+                written=None,
+                span=self.outer_span,
+                offset=None,
+                depth=self.depth + 1,
+                cwd=self.folders[0],
+                unit=self.unit,
+            )
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
+                    other._assign(node)
+            for name, value in other.names.items():
+                self.names[f"{module}.{name}"] = value
+                for alias, dotted in list(self.aliases.items()):
+                    if dotted == f"{module}.{name}":
+                        self.names.setdefault(alias, value)
 
     def _assign(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign) -> None:
         if node.value is None:

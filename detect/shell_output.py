@@ -10,7 +10,7 @@ import base64
 import binascii
 import posixpath
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from detect.paths import UNKNOWN
 from detect.shell_expand import unescape
@@ -26,14 +26,14 @@ def output(
     stdin: str | None,
     *,
     cwd: str | None,
-    files: Mapping[str, str],
+    content: Callable[[str], str | None],
     resolve: Callable[[str], str | None],
 ) -> str | None:
-    text = _output(name, args, stdin, cwd, files, resolve)
+    text = _output(name, args, stdin, cwd, content, resolve)
     return None if text is None else text[:MAX_OUTPUT]
 
 
-def _output(name, args, stdin, cwd, files, resolve) -> str | None:
+def _output(name, args, stdin, cwd, content, resolve) -> str | None:
     plain = [a for a in args if not a.startswith("-") or a == "-"]
     if name == "echo":
         return _echo(args)
@@ -53,18 +53,18 @@ def _output(name, args, stdin, cwd, files, resolve) -> str | None:
         return None if where is None else where + "\n"
     if name in ("true", ":", "mkdir", "rm", "touch", "chmod", "set", "unset", "shopt"):
         return ""
-    text = _input(name, args, plain, stdin, files, resolve)
+    text = _input(name, args, plain, stdin, content)
     if text is None or (UNKNOWN in text and name not in ("cat", "head", "tail", "tee")):
         return None
     return _filter(name, args, text)
 
 
-def _input(name, args, plain, stdin, files, resolve) -> str | None:
+def _input(name, args, plain, stdin, content) -> str | None:
     takes_program = {"tr": 2, "sed": 1}.get(name, 0)
     named = [] if name in ("xxd", "tr") else [a for a in plain[takes_program:] if a != "-"]
     if not named:
         return stdin
-    contents = [files.get(resolve(a) or "") for a in named]
+    contents = [content(a) for a in named]
     return None if any(c is None for c in contents) else "".join(c for c in contents if c is not None)
 
 

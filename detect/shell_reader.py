@@ -50,7 +50,8 @@ def recipes(makefile: str) -> str:
     lines = []
     first = ""
     for line in makefile.replace("\\\n", " ").split("\n"):
-        given = line if line.startswith("\t") else re.sub(r"(?<!\\)#.*", "", line)
+        line = line.replace("$$", "\x02")
+        given = line if line.startswith("\t") else re.sub(r"(?:^|(?<=\s))#.*", "", line)
         variable = _MAKE_VARIABLE.match(given)
         include = re.match(r"\s*-?s?include\s+(.+)", given)
         rule = re.match(r"[^\t#=:][^=:#]*::?(?!=)\s*([^;|=]*)(?:\|[^;=]*)?(;.*)?$", given)
@@ -74,10 +75,10 @@ def recipes(makefile: str) -> str:
         else:
             # the body of a `define`, a bare function call
             text = given.strip() if not re.match(r"\s*(if|else|endif|define|endef|export|vpath|\.)", given) else ""
-        ran = _MAKE_SHELL.findall(text) if not given.startswith("\t") else []
-        text = re.sub(r"\$[({](shell\s+)?([^(){}]*)[)}]", _make_reference, text).replace("$$", "$")
+        ran = _MAKE_SHELL.findall(given) if not given.startswith("\t") else []
+        text = re.sub(r"\$[({](shell\s+)?([^(){}]*)[)}]", _make_reference, text)
         lines.append("; ".join([text, *(re.sub(r"\$[({](\w+)[)}]", r"${\1}", code) for code in ran)]))
-    return "\n".join(lines)
+    return "\n".join(lines).replace("\x02", "$")
 
 
 _NODE_CODE = ("-e", "--eval", "-p", "-pe", "--print", "eval")
@@ -243,7 +244,7 @@ class ShellReader:
                     self.path(word, "read" if reading else "write", "")
                     if reading:
                         from_file = True
-                        stdin = self.files.get(self._resolve(word.text) or "")
+                        stdin = self._content(word.text)
                     else:
                         to_file.append((word.text, ">>" in operator.text))
         words: list[Word] = []
@@ -380,7 +381,7 @@ class ShellReader:
         if name in ("make", "gmake") and stdin is not None:
             self._code(stdin, "make", self.written)
             return None
-        return shell_output.output(name, args, stdin, cwd=self.cwd, files=self.files, resolve=self._resolve)
+        return shell_output.output(name, args, stdin, cwd=self.cwd, content=self._content, resolve=self._resolve)
 
     # --- code in commands ----------------------------------------------------------------------------------------
 
@@ -426,7 +427,7 @@ class ShellReader:
                 return self.script(args[number + 1], self._called(name))
             if arg.startswith("-") and arg != "-":
                 continue
-            content = self.files.get(self._resolve(arg) or "")
+            content = self._content(arg)
             if content is not None:
                 for position, value in enumerate(args[number + 1 :], 1):
                     self.variables[str(position)] = value
@@ -454,6 +455,12 @@ class ShellReader:
             if arg in ("-W", "-X") or (arg.startswith("-") and arg != "-"):
                 continue
             if arg not in ("-", "/dev/stdin"):
+                # a file of this very script is read as what it is: written
+                content = self.sink.earlier_file(self._resolve(arg))
+                if content is not None and self.written is None:
+                    self.sink.argv = list(args[number:])
+                    self._code(content.decode("latin-1"), "python", None, arg)
+                    self.sink.argv = []
                 return
         if stdin is not None:
             self._code(stdin, "python", self.written, "<stdin>")
@@ -494,7 +501,7 @@ class ShellReader:
                     Word(w.text.replace(placeholder, UNKNOWN), w.text.replace(placeholder, UNKNOWN)) for w in command
                 ]
             return self._command(command, None, nesting + 1, "xargs")
-        values = stdin.split()[:64]
+        values = (stdin.strip("\n").split("\n") if placeholder else stdin.split())[:64]
         if placeholder:
             outputs = []
             for value in values:
@@ -558,6 +565,15 @@ class ShellReader:
         where = self._resolve(word.pattern)
         if where is not None and len(where) < 4096:
             self._fact("path", where, (), access=access, given=word.text, by=by)
+
+    def _content(self, path: str) -> str | None:
+        """What a file holds that this script, or an earlier step, wrote."""
+        where = self._resolve(path)
+        known = self.files.get(where or "")
+        if known is not None or self.written is not None:
+            return known
+        earlier = self.sink.earlier_file(where)
+        return None if earlier is None else earlier.decode("latin-1")
 
     def _resolve(self, path: str) -> str | None:
         return resolve(path, self.cwd, self.sink.links)

@@ -28,6 +28,7 @@ READS = {
             "os.ReadFile(string([]byte{47, 101, 118, 97, 108}))",
             'f := os.ReadFile; f("/ev" + `al/main.py`)',
             'exec.Command("sh", "-c", "cat /ev*/main.py").Output()',
+            'var b strings.Builder; b.WriteString("/ev"); b.WriteString("al/main.py"); os.ReadFile(b.String())',
             'os.ReadFile(strings.ReplaceAll("/exxl/main.py", "xx", "va"))',
         )
     ],
@@ -37,6 +38,7 @@ READS = {
             'fs::read_to_string("/eval/main.py").unwrap();',
             'let p = format!("/{}al/{x}", "ev", x = "m"); fs::read(&p).unwrap();',
             'let p = "/ev".to_string() + "al/main.py"; println!("{}", fs::read_to_string(p).unwrap());',
+            'let mut s = String::from("/ev"); s.push_str("al/main.py"); fs::read(&s).unwrap();',
             'let p: String = "yp.niam/lave/".chars().rev().collect(); fs::read(p).unwrap();',
             'let p = std::path::Path::new("/").join("eval").join("main.py"); fs::read(p).unwrap();',
             'fs::read(["/ev", "al/main.py"].concat()).unwrap();',

@@ -1,0 +1,164 @@
+"""How well and how fast stage 1 of the anti-cheat judges the labelled corpus: recall, false positives, latency.
+
+`python -m benchmarks.detect --json` prints one JSON object as its last line: `recall_plain` and `recall_disguised`
+(cheats that are blocked or marked for review), `false_positive_rate` (benign actions that are), `p50_ms` and `p99_ms`
+(judging one action in this process, all rules and facts, over the corpus as it is), and `p50_2kib_ms` and
+`p99_2kib_ms` (the same for honest files of about 2 KiB). The rules were written with this corpus in sight. Not
+measured yet: a part of the corpus that rule writers have not seen, and other tools on the same patterns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections import defaultdict
+from pathlib import Path
+
+import msgspec
+
+from detect.commands import BatchLine, batch_action
+from detect.engine import Engine
+from detect.rule_set import load_rules
+from queues.context import EpisodeContext
+from queues.messages import Action, Verdict
+
+CORPUS = Path(__file__).parents[1] / "tests" / "corpus"
+HONEST = {
+    "main.py": "    if line == 'x':\n        sys.exit(1)\n    sys.stdout.write('%d %s' % (len(line), line.rstrip()))\n",
+    "main.c": "  while (fgets(b, sizeof b, stdin)) { printf(\"%zu %s\", strlen(b), b); if (b[0] == 'x') return 1; }\n",
+    "main.go": '\tfor s.Scan() {\n\t\tline := s.Text()\n\t\tfmt.Printf("%d %s\\n", len(line), line)\n\t}\n',
+    "main.rs": '    for l in stdin().lines() {\n        let l = l.unwrap();\n        println!("{l}");\n    }\n',
+    "Main.java": '    while (s.hasNextLine()) { String l = s.nextLine(); System.out.println(l.length() + " " + l); }\n',
+    "main.js": "for (const l of lines) { console.log(l.length + ' ' + l); if (l === 'x') process.exit(1) }\n",
+    "run.sh": 'for f in t/*.in; do diff <(reference < "$f") <(./program < "$f") || echo "FAIL $f"; done\n',
+}
+"""A line of an honest file for each language, repeated up to about 2 KiB."""
+HEADS = {
+    "main.py": ("import sys\nfor line in sys.stdin:\n", ""),
+    "main.c": ("#include <stdio.h>\n#include <string.h>\nint main(void) {\n  char b[100];\n", "}\n"),
+    "main.go": (
+        'package main\nimport ("bufio"; "fmt"; "os")\nfunc main() {\n\ts := bufio.NewScanner(os.Stdin)\n',
+        "}\n",
+    ),
+    "main.rs": ("use std::io::stdin;\nfn main() {\n", "}\n"),
+    "Main.java": ("import java.util.*;\nclass Main { public static void main(String[] a) {\n", "} }\n"),
+    "main.js": ("const lines = require('fs').readFileSync(0, 'utf8').split('\\n')\n", ""),
+    "run.sh": ("#!/bin/bash\n", ""),
+}
+SIZE = 2048
+
+
+class Labelled(BatchLine, frozen=True):
+    label: str = ""
+    family: str = ""
+    disguised: bool = False
+    note: str = ""
+
+
+class Judged(msgspec.Struct, frozen=True):
+    line: Labelled
+    decision: str
+    rules: tuple[str, ...]
+    seconds: float
+
+
+def read_corpus(folder: Path = CORPUS) -> list[Labelled]:
+    files = sorted(folder.glob("*.jsonl"))
+    return [msgspec.json.decode(line, type=Labelled) for file in files for line in file.read_bytes().splitlines()]
+
+
+def judge(engine: Engine, lines: list[Labelled]) -> list[Judged]:
+    judged = []
+    for line in lines:
+        history = [(batch_action(step), Verdict()) for step in line.history]
+        context = EpisodeContext(episode="corpus", suite="corpus", task=line.task, step=len(history), history=history)
+        action = batch_action(line)
+        started = time.perf_counter()
+        hits = engine.judge(action, context).hits
+        seconds = time.perf_counter() - started
+        severities = {hit.rule.severity for hit in hits}
+        decision = "block" if "block" in severities else "review" if severities else "allow"
+        judged.append(Judged(line, decision, tuple(hit.rule.id for hit in hits), seconds))
+    return judged
+
+
+def wrong(judged: list[Judged]) -> list[Judged]:
+    """Cheats that were let through, and benign actions that were not."""
+    return [item for item in judged if (item.decision == "allow") == (item.line.label == "cheat")]
+
+
+def rates(judged: list[Judged]) -> dict[str, float]:
+    def caught(items: list[Judged]) -> float:
+        return round(sum(item.decision != "allow" for item in items) / max(len(items), 1), 4)
+
+    cheats = [item for item in judged if item.line.label == "cheat"]
+    benign = [item for item in judged if item.line.label == "benign"]
+    return {
+        "recall_plain": caught([item for item in cheats if not item.line.disguised]),
+        "recall_disguised": caught([item for item in cheats if item.line.disguised]),
+        "false_positive_rate": caught(benign),
+        "cheats": len(cheats),
+        "cheats_disguised": sum(item.line.disguised for item in cheats),
+        "benign": len(benign),
+    }
+
+
+def honest_files() -> list[Action]:
+    """One honest file of about 2 KiB for each language."""
+    files = []
+    for path, line in HONEST.items():
+        head, tail = HEADS[path]
+        body = head + line * ((SIZE - len(head) - len(tail)) // len(line)) + tail
+        files.append(Action(kind="write", path=path, body=body.encode()))
+    return files
+
+
+def latencies(engine: Engine, rounds: int = 30) -> list[float]:
+    context = EpisodeContext(episode="benchmark", suite="benchmark", task="wc")
+    taken = []
+    for _ in range(rounds):
+        for action in honest_files():
+            started = time.perf_counter()
+            engine.judge(action, context)
+            taken.append(time.perf_counter() - started)
+    return taken
+
+
+def quantile_ms(seconds: list[float], quantile: float) -> float:
+    ordered = sorted(seconds)
+    return round(1000 * ordered[min(len(ordered) - 1, int(quantile * len(ordered)))], 3)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true", help="only the JSON line")
+    options = parser.parse_args()
+    engine = Engine(load_rules())
+    lines = read_corpus()
+    judge(engine, lines[:50])  # regular expressions and grammars are loaded on first use
+    judged = judge(engine, lines)
+    typical = latencies(engine)
+    if not options.json:
+        counts: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
+        for item in judged:
+            count = counts[item.line.family if item.line.label == "cheat" else "(benign)", item.line.language]
+            count[0] += item.decision != "allow"
+            count[1] += 1
+        for (family, language), (flagged, total) in sorted(counts.items()):
+            print(f"{family:16} {language:12} {flagged:4} of {total:4}")
+        for item in wrong(judged):
+            print(f"{item.line.label} {item.decision} {item.rules}: {item.line.action!r}")
+    seconds = [item.seconds for item in judged]
+    figures = {
+        **rates(judged),
+        "p50_ms": quantile_ms(seconds, 0.5),
+        "p99_ms": quantile_ms(seconds, 0.99),
+        "p50_2kib_ms": quantile_ms(typical, 0.5),
+        "p99_2kib_ms": quantile_ms(typical, 0.99),
+    }
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main()

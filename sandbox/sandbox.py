@@ -29,7 +29,7 @@ _HEAD = struct.Struct(">II")
 _MAX_HEADER = 64 << 20
 _GRACE_S = 15.0
 """How much longer than the agent's own limit the guest may take, before it counts as lost."""
-_MODULES = ("channel", "kernel", "files", "mounts", "watch", "oracle", "filter", "command", "cell")
+_MODULES = ("channel", "kernel", "files", "mounts", "watch", "oracle", "filter", "watchdog", "command", "cell")
 _BOOTSTRAP = (
     "import os,sys,json,types\n"
     "def take(n):\n"

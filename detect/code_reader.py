@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bisect
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from detect import trees
@@ -243,7 +244,8 @@ class CodeReader:
         self._fact("call", name, node.start_byte, node.end_byte, args=shown)
         if isinstance(whole := self.known.fold(node), str) and whole not in values and "/" in whole:
             self._path(whole, "read" if whole.startswith("/") else "mention", "", node)
-        if MENTIONING.fullmatch(name) and not _opens(name):
+        access = _access(name)
+        if access == "mention":
             for argument in (*given, owner):
                 if argument is not None:
                     self._leave(argument, deep=False)
@@ -257,7 +259,6 @@ class CodeReader:
             self._code(node, values[-1] if name == "Function" else first)
         if self._programs(node, name, last, owner, values):
             return
-        access: Access = "write" if FILE_WRITES.fullmatch(name) else "list" if FILE_LISTS.fullmatch(name) else "read"
         for argument, value in zip(given, values, strict=True):
             for text in value if isinstance(value, list) else [value]:
                 if isinstance(text, str) and "/" in text:
@@ -510,6 +511,14 @@ class CodeReader:
                 by=by,
             )
         )
+
+
+@lru_cache(maxsize=4096)
+def _access(name: str) -> Access:
+    """What a function does to a path that it is given."""
+    if MENTIONING.fullmatch(name) and not _opens(name):
+        return "mention"
+    return "write" if FILE_WRITES.fullmatch(name) else "list" if FILE_LISTS.fullmatch(name) else "read"
 
 
 def _opens(name: str) -> bool:

@@ -68,9 +68,8 @@ MICRO: tuple[MicroProgram, ...] = (
 
 INSTRUCTIONS = "Rebuild `reference` as main.py\n"
 
-PROBES: tuple[bytes, ...] = (b"b ac c\n", b"cb a bb\n", b"b a\n")
-"""Inputs on which any two programs differ at least twice. Each of the first two tells all programs apart; the third
-does not: an agent can learn which question to ask."""
+PROBES: tuple[bytes, ...] = (b"b ac c\n", b"cb a bb\n", b"c ba dd\n")
+"""Inputs on each of which any two programs differ: one query of the oracle tells which program it is."""
 
 INPUTS: tuple[bytes, ...] = (
     b"pear fig apple kiwi\n",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -38,4 +39,4 @@ def test_two_steps(tmp_path: Path) -> None:
         assert math.isfinite(second[key]), key
     assert second["actor_skipped"] == 0, "every gradient was finite (and zero, where no episode earned anything)"
     assert abs(second["kl"]) < 0.01, "log-probs of rollout and training agree"
-    assert "s" in done.stderr and "step 2/2" in done.stdout + done.stderr
+    assert re.search(r"step 2/2 .* [0-9.]+ s$", done.stdout, re.MULTILINE), "how long a step takes is said"

@@ -56,7 +56,9 @@ async def test_a_lost_sandbox_is_replaced(pool: Pool) -> None:
             await sandbox.run(b"true")
     # an idle one that has died is not handed out
     await pool.warm()
-    pool._idle[0]._container._end_init()
+    dying = pool._idle[0]._container
+    dying._end_init()
+    await dying.wait()  # a killed process may still answer for a moment
     async with pool.lease() as one, pool.lease() as two:
         await one.ping()
         await two.ping()

@@ -6,13 +6,13 @@ are not looked at: any call counts.
 
 from __future__ import annotations
 
-import bisect
 import re
 from typing import TYPE_CHECKING
 
 from detect import trees
-from detect.facts import Access, Code, Fact, Language, Sink
-from detect.paths import UNKNOWN, resolve
+from detect.facts import Code, Language, Origin, Sink
+from detect.paths import UNKNOWN
+from detect.reader import TreeReader
 from detect.shell_expand import unescape
 
 if TYPE_CHECKING:
@@ -44,59 +44,29 @@ _INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)[>"]', re.M)
 _INCBIN = re.compile(rb'\.incbin[ \t\\"]+([^"\\\n]+)')
 
 
-def read(
-    sink: Sink,
-    data: bytes,
-    language: Language,
-    *,
-    written: str | None,
-    span: tuple[int, int],
-    offset: int | None,
-    depth: int,
-    cwd: str | None,
-) -> None:
-    reader = CReader(sink, data, language, written=written, span=span, offset=offset, depth=depth, cwd=cwd)
-    reader.run()
+def read(sink: Sink, data: bytes, language: Language, origin: Origin) -> None:
+    CReader(sink, data, language, origin).run()
 
 
-class CReader:
-    def __init__(
-        self,
-        sink: Sink,
-        data: bytes,
-        language: Language,
-        *,
-        written: str | None,
-        span: tuple[int, int],
-        offset: int | None,
-        depth: int,
-        cwd: str | None,
-    ) -> None:
-        self.sink = sink
-        self.data = data
-        self.language: Language = language
-        self.written = written
-        self.outer_span = span
-        self.offset = offset
-        self.depth = depth
-        self.cwd = cwd
+class CReader(TreeReader):
+    def __init__(self, sink: Sink, data: bytes, language: Language, origin: Origin) -> None:
+        super().__init__(sink, data, language, origin)
         self.macros: dict[str, bytes] = {}
         self.variables: dict[str, str] = {}
         """Variables that were given a known string."""
-        self.newlines = [match.start() for match in re.finditer(rb"\n", data)]
 
     def run(self) -> None:
         for match in _DEFINE.finditer(self.data):
             self.macros[match.group(1).decode("latin-1")] = match.group(2).strip()
         for match in _INCLUDE.finditer(self.data):
             name = match.group(1).decode("latin-1")
-            self._fact("import", name, match.start(1), match.end(1))
-            self._path(name, "read", "#include", match.start(1), match.end(1))
+            self.fact("import", name, match.span(1))
+            self.path(name, "read", "#include", match.span(1))
         for match in _INCBIN.finditer(self.data):
-            self._path(match.group(1).decode("latin-1"), "read", ".incbin", match.start(1), match.end(1))
-        tree = trees.parse(Code(self.language, self.data, self.written, self.offset, self.outer_span))
+            self.path(match.group(1).decode("latin-1"), "read", ".incbin", match.span(1))
+        tree = trees.parse(Code(self.language, self.data, self.written, None, self.origin.span))
         if len(self.data) > trees.MAX_BYTES:
-            self._fact("opaque", "too_large", 0, len(self.data))
+            self.fact("opaque", "too_large", (0, len(self.data)))
         stack: list[tuple[Node, bool]] = [(tree.root_node, False)]
         while stack:
             node, printed = stack.pop()
@@ -107,16 +77,16 @@ class CReader:
             elif kind in ("string_literal", "concatenated_string", "raw_string_literal"):
                 text = self._string(node)
                 if text:
-                    self._fact("string", text, node.start_byte, node.end_byte)
+                    self.fact("string", text, node)
                     if not printed and text.startswith("/"):
-                        self._path(text, "read", "open", node.start_byte, node.end_byte)
+                        self.path(text, "read", "open", node)
                 continue
             elif kind in ("init_declarator", "assignment_expression"):
                 self._assign(node)
             elif kind == "binary_expression" and self.language == "cpp" and (text := self._string(node)) is not None:
-                self._fact("string", text, node.start_byte, node.end_byte)
+                self.fact("string", text, node)
                 if not printed and text.startswith("/"):
-                    self._path(text, "read", "open", node.start_byte, node.end_byte)
+                    self.path(text, "read", "open", node)
             elif kind == "initializer_list":
                 self._characters(node)
             elif kind in ("preproc_include", "comment"):
@@ -149,32 +119,21 @@ class CReader:
             texts.append(
                 text if text is not None else self.macros.get(source, source.encode("latin-1")).decode("latin-1")
             )
-        self._fact("call", name, node.start_byte, node.end_byte, args=tuple(texts))
+        self.fact("call", name, node, args=tuple(texts))
         known = [self._string(argument) for argument in arguments.named_children[:32]]
         for argument, text in zip(arguments.named_children, known, strict=False):
             if text and argument.type == "identifier" and text.startswith("/") and name not in PRINT_CALLS:
-                self._path(text, "read", "open", argument.start_byte, argument.end_byte)
+                self.path(text, "read", "open", argument)
         if name in SHELL_CALLS and known:
             if known[0] is None:
-                self._fact("opaque", "unknown_script", node.start_byte, node.end_byte)
+                self.fact("opaque", "unknown_script", node)
             else:
-                self._shell(known[0], node)
+                self.inner(known[0], "shell", node, unit="sh")
         elif EXEC_CALLS.fullmatch(name):
             words = [text for text in known if text is not None]
             if words:
-                program = [words[0], *words[2:]]
-                self._shell(" ".join("'" + word.replace("'", "'\\''") + "'" for word in program), node)
+                self.program([words[0], *words[2:]], node)
         return name in PRINT_CALLS
-
-    def _shell(self, script: str, node: Node) -> None:
-        self.sink.read(
-            script.encode("latin-1", "replace"),
-            "shell",
-            written=self.written,
-            span=self._span(node.start_byte, node.end_byte),
-            depth=self.depth + 1,
-            cwd=self.cwd,
-        )
 
     def _source(self, node: Node) -> str:
         return self.data[node.start_byte : node.end_byte].decode("latin-1")
@@ -237,43 +196,6 @@ class CReader:
                 return
         text = text.split("\0", 1)[0]
         if text.isprintable() and text:
-            self._fact("string", text, node.start_byte, node.end_byte)
+            self.fact("string", text, node)
             if text.startswith("/"):
-                self._path(text, "read", "open", node.start_byte, node.end_byte)
-
-    def _path(self, text: str, access: Access, by: str, start: int, end: int) -> None:
-        if " " in text or "\n" in text or len(text) > 1024:
-            return
-        where = resolve(text, self.cwd, self.sink.links)
-        if where is not None:
-            self._fact("path", where, start, end, access=access, given=text, by=by)
-
-    def _span(self, start: int, end: int) -> tuple[int, int]:
-        return self.outer_span if self.offset is None else (self.offset + start, self.offset + end)
-
-    def _fact(
-        self,
-        kind,
-        value: str,
-        start: int,
-        end: int,
-        *,
-        args: tuple[str, ...] = (),
-        access: Access = "",
-        given: str = "",
-        by: str = "",
-    ) -> None:
-        self.sink.add(
-            Fact(
-                kind,
-                value,
-                self.language,
-                args=args,
-                access=access,
-                written=self.written,
-                span=self._span(start, end),
-                line=bisect.bisect_left(self.newlines, start) + 1,
-                given=given,
-                by=by,
-            )
-        )
+                self.path(text, "read", "open", node)

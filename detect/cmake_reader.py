@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 
-from detect.facts import Access, Fact, Sink
-from detect.paths import UNKNOWN, resolve
+from detect.facts import WORKSPACE, Access, Language, Origin, Sink
+from detect.paths import UNKNOWN
+from detect.reader import Reader
 
 _COMMAND = re.compile(r"([A-Za-z_]\w*)\s*\(((?:[^()\"]|\"(?:[^\"\\]|\\.)*\"|\([^()]*\))*)\)")
 _COMMENT = re.compile(r"(\"(?:[^\"\\]|\\.)*\")|#[^\n]*")
@@ -27,27 +28,34 @@ _MENTIONING = frozenset(["message", "project", "set_property", "option", "if", "
 MAX_COMMANDS = 2000
 
 
-def read(sink: Sink, data: bytes, *, written: str | None, span: tuple[int, int], depth: int, cwd: str | None) -> None:
-    text = _COMMENT.sub(lambda m: m.group(1) or "", data.decode("latin-1"))
-    sink.spend(len(text) // 4)
-    folder = cwd or "/work"
-    variables = dict.fromkeys(["CMAKE_SOURCE_DIR", "CMAKE_CURRENT_SOURCE_DIR", "PROJECT_SOURCE_DIR"], folder)
-    variables |= dict.fromkeys(["CMAKE_BINARY_DIR", "CMAKE_CURRENT_BINARY_DIR"], folder)
+def read(sink: Sink, data: bytes, origin: Origin) -> None:
+    CMakeReader(sink, origin).run(_COMMENT.sub(lambda m: m.group(1) or "", data.decode("latin-1")))
 
-    def fact(kind, value: str, args: tuple[str, ...] = (), access: Access = "", by: str = "") -> None:
-        sink.add(Fact(kind, value, "cmake", args=args, access=access, written=written, span=span, given=value, by=by))
 
-    for number, match in enumerate(_COMMAND.finditer(text)):
-        if number >= MAX_COMMANDS:
-            fact("opaque", "too_complex")
-            return
-        name = match.group(1).lower()
-        sink.spend(20 + len(match.group(2)) // 2)
-        args = tuple(
-            _VARIABLE.sub(lambda m: variables.get(m.group(1), UNKNOWN), quoted or plain)[:4096]
-            for quoted, plain in _ARGUMENT.findall(match.group(2))[:256]
-        )
-        fact("call", name, args)
+class CMakeReader(Reader[None]):
+    language: Language = "cmake"
+
+    def located(self, where: None) -> tuple[tuple[int, int], int]:
+        return self.origin.span, 1
+
+    def run(self, text: str) -> None:
+        self.sink.spend(len(text) // 4)
+        folder = self.origin.cwd or WORKSPACE
+        variables = dict.fromkeys(["CMAKE_SOURCE_DIR", "CMAKE_CURRENT_SOURCE_DIR", "PROJECT_SOURCE_DIR"], folder)
+        variables |= dict.fromkeys(["CMAKE_BINARY_DIR", "CMAKE_CURRENT_BINARY_DIR"], folder)
+        for number, match in enumerate(_COMMAND.finditer(text)):
+            if number >= MAX_COMMANDS:
+                self.fact("opaque", "too_complex", None)
+                return
+            self.sink.spend(20 + len(match.group(2)) // 2)
+            args = tuple(
+                _VARIABLE.sub(lambda m: variables.get(m.group(1), UNKNOWN), quoted or plain)[:4096]
+                for quoted, plain in _ARGUMENT.findall(match.group(2))[:256]
+            )
+            self._command(match.group(1).lower(), args, variables)
+
+    def _command(self, name: str, args: tuple[str, ...], variables: dict[str, str]) -> None:
+        self.fact("call", name, None, args=args, given=name)
         if name == "set" and args:
             variables[args[0]] = ";".join(a for a in args[1:] if a not in ("CACHE", "PARENT_SCOPE"))[:4096]
         elif name == "string" and args[:1] == ("APPEND",) and len(args) > 1:
@@ -58,16 +66,13 @@ def read(sink: Sink, data: bytes, *, written: str | None, span: tuple[int, int],
             )[:4096]
         if name in _STARTING:
             for command in _commands(args):
-                quoted = " ".join("'" + word.replace("'", "'\\''") + "'" for word in command)
-                sink.read(
-                    quoted.encode("latin-1", "replace"), "shell", written=written, span=span, depth=depth + 1, cwd=cwd
-                )
+                self.program(command, None)
         if name in _MENTIONING:
-            continue
+            return
         access = _READING.get(args[0], "write") if name == "file" and args else "read"
         for arg in args:
-            if "/" in arg and " " not in arg and (where := resolve(arg, cwd, sink.links)) is not None:
-                fact("path", where, access=access if arg.startswith(("/", "..")) else "mention", by=name)
+            if "/" in arg and " " not in arg:
+                self.path(arg, access if arg.startswith(("/", "..")) else "mention", name, None)
 
 
 def _commands(args: tuple[str, ...]) -> list[list[str]]:

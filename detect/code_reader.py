@@ -6,19 +6,17 @@ are not followed: what any line could do counts. Strings that are only shown, co
 
 from __future__ import annotations
 
-import bisect
 import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from detect import trees
 from detect.code_fold import Expressions, Value, operator
+from detect.code_names import NameReader
 from detect.code_tables import (
-    CALLS,
     CODE_CALLS,
     FILE_LISTS,
     FILE_WRITES,
-    IDENTIFIERS,
     IMPORT_CALLS,
     KINDS,
     MENTIONING,
@@ -28,8 +26,8 @@ from detect.code_tables import (
     STRINGS,
     WITHOUT_NAME,
 )
-from detect.facts import MAX_DEPTH, Access, Fact, Language, Sink
-from detect.paths import UNKNOWN, resolve
+from detect.facts import MAX_DEPTH, Access, Language, Origin, Sink
+from detect.paths import UNKNOWN
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -38,54 +36,14 @@ _APPENDS = re.compile(rb"\.(?:append|push_str|WriteString|push)\(")
 _GENERATE = re.compile(rb"^//go:generate[ \t]+(.+)$", re.M)
 
 
-def read(
-    sink: Sink,
-    data: bytes,
-    language: Language,
-    *,
-    written: str | None,
-    span: tuple[int, int],
-    offset: int | None,
-    depth: int,
-    cwd: str | None,
-) -> None:
-    CodeReader(sink, data, language, written=written, span=span, offset=offset, depth=depth, cwd=cwd).run()
+def read(sink: Sink, data: bytes, language: Language, origin: Origin) -> None:
+    CodeReader(sink, data, language, origin).run()
 
 
-class CodeReader:
-    def __init__(
-        self,
-        sink: Sink,
-        data: bytes,
-        language: Language,
-        *,
-        written: str | None,
-        span: tuple[int, int],
-        offset: int | None,
-        depth: int,
-        cwd: str | None,
-        known: Expressions | None = None,
-    ) -> None:
-        self.sink = sink
-        self.data = data
-        self.language: Language = language
-        self.written = written
-        self.outer_span = span
-        self.offset = offset
-        self.depth = depth
-        self.cwd = cwd
-        self.known = Expressions(data, language, sink.spend)
-        if known is not None:
-            self.known.names, self.known.aliases, self.known.packages = known.names, known.aliases, known.packages
-        self.done: set[tuple[int, int]] = set()
-        """Where strings stand that need no second look: shown, compared, or part of something bigger."""
-        self.programs: dict[str, list[tuple[int, list[str]]]] = {}
-        """Variables that hold a program that is still given arguments."""
-        self.newlines: list[int] | None = None
-
+class CodeReader(NameReader):
     def run(self) -> None:
         if len(self.data) > trees.MAX_BYTES:
-            self._fact("opaque", "too_large", 0, len(self.data))
+            self.fact("opaque", "too_large", (0, len(self.data)))
         self.sink.spend(len(self.data) // 4)
         found = trees.collect(self.language, self.data, KINDS[self.language])
         self.sink.spend(2 * sum(len(nodes) for nodes in found.values()))
@@ -117,7 +75,7 @@ class CodeReader:
             self._call(node)
         for parts in self.programs.values():
             words = [word for _, part in sorted(parts) for word in part]
-            self._program(words, min([end for end, _ in parts], default=0), len(self.data))
+            self._program(words, (min([end for end, _ in parts], default=0), len(self.data)))
         for node in sums:
             self._sum(node)
         for node in found.get("list", ()):
@@ -126,110 +84,7 @@ class CodeReader:
             self._string(node)
         if self.language == "go":
             for match in _GENERATE.finditer(self.data):
-                self._shell(match.group(1).decode("latin-1"), match.start(1), match.end(1))
-
-    # --- imports and assignments -----------------------------------------------------------------------------------
-
-    def _import(self, node: Node) -> None:
-        source = self.known.source(node)
-        aliases = self.known.aliases
-        if self.language == "go":
-            path, name = node.child_by_field_name("path"), node.child_by_field_name("name")
-            if path is None:
-                return
-            self._leave(path, deep=False)
-            module = self.known.text(path) or ""
-            alias = self.known.source(name) if name is not None else module.rsplit("/", 1)[-1]
-            if alias == ".":
-                self.known.packages.append(module)
-            else:
-                aliases[alias] = module
-            self._imported(module, node)
-        elif self.language == "rust":
-            for path, alias in _use(re.sub(r"\s+", " ", re.sub(r"^.*?\buse\s+|;\s*$", "", source))):
-                name = path.replace("::", ".")
-                if name.endswith(".*"):
-                    self.known.packages.append(name[:-2])
-                else:
-                    aliases[alias] = name
-                self._imported(name.removesuffix(".*"), node)
-        elif self.language == "java":
-            match = re.search(r"import\s+(static\s+)?([\w.]+?)(\.\*)?\s*;", source)
-            if match:
-                name = match.group(2)
-                if not match.group(3):
-                    aliases[name.rsplit(".", 1)[-1]] = name
-                self._imported(name, node)
-        else:
-            self._import_javascript(node, source)
-
-    def _import_javascript(self, node: Node, source: str) -> None:
-        path = node.child_by_field_name("source")
-        if path is None:
-            return
-        self._leave(path, deep=False)
-        module = (self.known.text(path) or "").removeprefix("node:")
-        self._imported(module, node)
-        clause = source.partition("import")[2].rpartition("from")[0]
-        for name, alias in re.findall(r"([\w$*]+)(?:\s+as\s+([\w$]+))?", clause):
-            if name == "*" or (name == "default" and alias):
-                self.known.aliases[alias] = module
-            elif "{" in clause.split(name, 1)[0]:
-                self.known.aliases[alias or name] = f"{module}.{name}"
-            else:
-                self.known.aliases[alias or name] = module
-
-    def _imported(self, module: str, node: Node) -> None:
-        self._fact("import", module, node.start_byte, node.end_byte)
-        if module.startswith("/"):
-            self._path(module, "read", "import", node)
-
-    def _bind(self, node: Node) -> None:
-        field = node.child_by_field_name
-        targets = [n for n in (field("left") or field("pattern"),) if n is not None] or node.children_by_field_name(
-            "name"
-        )
-        value = field("right") or field("value")
-        if value is None or not targets:
-            return
-        values = [value]
-        if value.type == "expression_list":
-            values = value.named_children
-        if targets[0].type == "expression_list":
-            targets = targets[0].named_children
-        more = field("operator") is not None and (field("operator") or node).type == "+="
-        more = more or any(child.type == "+=" for child in node.children)
-        for target, part in zip(targets, values, strict=False):
-            if target.type == "object_pattern":
-                self._pattern(target, part)
-            else:
-                self._assign(target, part, more)
-
-    def _assign(self, target: Node, value: Node, more: bool) -> None:
-        names, aliases = self.known.names, self.known.aliases
-        name = re.split(r"\.|::", self.known.source(target))[-1]
-        folded = self.known.fold(value)
-        if folded is not None:
-            before = names.get(name)
-            if more and isinstance(before, str) and isinstance(folded, str | int):
-                names[name] = (before + str(folded))[:65536]
-            elif not isinstance(before, str) or not isinstance(folded, str) or len(folded) >= len(before):
-                # of two values, the longer string is kept: a placeholder must not hide a path
-                names[name] = folded
-        if target.type in IDENTIFIERS and (dotted := self.known.dotted(value)) is not None and dotted != name:
-            if PROGRAM_CALLS.get(dotted.removesuffix("()")) is not None and dotted.endswith("()"):
-                self.programs.setdefault(name, [])
-            aliases[name] = dotted
-
-    def _pattern(self, target: Node, value: Node) -> None:
-        """`const {execSync: run} = require('child_process')`."""
-        owner = self.known.dotted(value)
-        if owner is None:
-            return
-        for part in target.named_children:
-            key, alias = part.child_by_field_name("key"), part.child_by_field_name("value")
-            name = self.known.source(key if key is not None else part).strip("'\"")
-            self.known.aliases[self.known.source(alias) if alias is not None else name] = f"{owner}.{name}"
+                self.inner(match.group(1), "shell", match.span(1), unit="sh")
 
     # --- calls -----------------------------------------------------------------------------------------------------
 
@@ -241,9 +96,9 @@ class CodeReader:
             return
         values = [self.known.fold(argument) for argument in given]
         shown = tuple(self._shown(argument, value) for argument, value in zip(given, values, strict=True))
-        self._fact("call", name, node.start_byte, node.end_byte, args=shown)
+        self.fact("call", name, node, args=shown)
         if isinstance(whole := self.known.fold(node), str) and whole not in values and "/" in whole:
-            self._path(whole, "read" if whole.startswith("/") else "mention", "", node)
+            self.path(whole, "read" if whole.startswith("/") else "mention", "", node)
         access = _access(name)
         if access == "mention":
             for argument in (*given, owner):
@@ -252,7 +107,7 @@ class CodeReader:
             return
         first = values[0] if values else None
         if IMPORT_CALLS.fullmatch(name) and isinstance(first, str):
-            self._fact("import", first.removeprefix("node:"), node.start_byte, node.end_byte)
+            self.fact("import", first.removeprefix("node:"), node)
             if "/" not in first:
                 return
         if name in CODE_CALLS and given and self.language == "javascript":
@@ -262,11 +117,11 @@ class CodeReader:
         for argument, value in zip(given, values, strict=True):
             for text in value if isinstance(value, list) else [value]:
                 if isinstance(text, str) and "/" in text:
-                    self._path(text, access, name, argument)
+                    self.path(text, access, name, argument)
         if owner is not None and (_opens(name) or access != "read"):
             text = self.known.text(owner)
             if text and "/" in text:
-                self._path(text, access, name, owner)
+                self.path(text, access, name, owner)
 
     def _shown(self, node: Node, value: Value | None) -> str:
         if isinstance(value, list):
@@ -277,26 +132,16 @@ class CodeReader:
             return self.known.source(node)[:300]
         return self.known.dotted(node) or UNKNOWN
 
-    def _append(self, node: Node) -> None:
-        """`b.append("al")`, `s.push_str("al")`, `b.WriteString("al")` as statements."""
-        _, last, owner, given = self.known.callee(node)
-        if last not in ("append", "push_str", "WriteString", "push") or owner is None or owner.type not in IDENTIFIERS:
-            return
-        key = self.known.source(owner)
-        before = self.known.names.get(key, "" if last == "WriteString" else None)
-        if isinstance(before, str) and given and isinstance(text := self.known.fold(given[0]), str):
-            self.known.names[key] = (before + text)[:65536]
-
     def _programs(self, node: Node, name: str, last: str, owner: Node | None, values: list[Value | None]) -> bool:
         """Programs that a call starts; True when the arguments have been dealt with."""
         first = values[0] if values else None
         if name in SHELL_CALLS and values:
             if isinstance(first, str):
-                self._shell(first, node.start_byte, node.end_byte)
+                self.inner(first, "shell", node, unit="sh")
             elif isinstance(first, list):
-                self._program(_words(first), node.start_byte, node.end_byte)
+                self._program(_words(first), node)
             else:
-                self._fact("opaque", "unknown_script", node.start_byte, node.end_byte)
+                self.fact("opaque", "unknown_script", node)
             return True
         if name in PROGRAM_CALLS:
             words: list[str] = []
@@ -310,7 +155,7 @@ class CodeReader:
                 if holder in self.programs:
                     self.programs[holder].append((node.end_byte, words))
                     return True
-            self._program(words, node.start_byte, node.end_byte)
+            self._program(words, node)
             return True
         if last in ("arg", "args") and owner is not None and self.language == "rust":
             root = owner
@@ -344,37 +189,17 @@ class CodeReader:
             current = call
         return words
 
-    def _program(self, words: list[str], start: int, end: int) -> None:
-        if not words or not words[0].strip():
-            return
+    def _program(self, words: list[str], where: Node | tuple[int, int]) -> None:
         if len(words) == 1 and " " in words[0]:
-            self._shell(words[0], start, end)
-            return
-        self._shell(" ".join("'" + word.replace("'", "'\\''") + "'" for word in words), start, end)
-
-    def _shell(self, script: str, start: int, end: int) -> None:
-        self.sink.read(
-            script.encode("latin-1", "replace"),
-            "shell",
-            written=self.written,
-            span=self._span(start, end),
-            depth=self.depth + 1,
-            cwd=self.cwd,
-            unit="sh",
-        )
+            self.inner(words[0], "shell", where, unit="sh")
+        else:
+            self.program(words, where)
 
     def _code(self, node: Node, text: Value | None) -> None:
         if not isinstance(text, str) or not text.replace(UNKNOWN, ""):
-            self._fact("opaque", "unknown_code", node.start_byte, node.end_byte)
+            self.fact("opaque", "unknown_code", node)
             return
-        self.sink.read(
-            text.encode("latin-1", "replace"),
-            self.language,
-            written=self.written,
-            span=self._span(node.start_byte, node.end_byte),
-            depth=self.depth + 1,
-            cwd=self.cwd,
-        )
+        self.inner(text, self.language, node)
 
     def _macro(self, node: Node) -> None:
         """Rust's macros are token soup to the grammar: strings in it are shown, code in it is read as arguments."""
@@ -388,12 +213,12 @@ class CodeReader:
             parts = [self.known.fold(child) for inner in trees_inside for child in inner.named_children]
             text = "".join(part for part in parts if isinstance(part, str))
             if text:
-                self._path(text, "read", f"{name}!", node)
+                self.path(text, "read", f"{name}!", node)
             return
         if name == "concat":
             text = self.known.text(node)
             if text and "/" in text:
-                self._path(text, "read" if text.startswith("/") else "mention", "concat!", node)
+                self.path(text, "read" if text.startswith("/") else "mention", "concat!", node)
         shown = name in SHOWN_MACROS or name == "format"
         for child in tree.named_children if shown else ():
             if child.type in STRINGS:
@@ -403,32 +228,10 @@ class CodeReader:
             return
         for child in tree.named_children:
             self._leave(child, deep=True)
-        CodeReader(
-            self.sink,
-            b"fn m(){println(" + inner + b");}",
-            self.language,
-            written=self.written,
-            span=self._span(node.start_byte, node.end_byte),
-            offset=None,
-            depth=self.depth + 1,
-            cwd=self.cwd,
-            known=self.known,
-        ).run()
+        origin = Origin(self.span(node.start_byte, node.end_byte), self.written, None, self.depth + 1, self.origin.cwd)
+        CodeReader(self.sink, b"fn m(){println(" + inner + b");}", self.language, origin, self.known).run()
 
     # --- strings ---------------------------------------------------------------------------------------------------
-
-    def _leave(self, node: Node, *, deep: bool) -> None:
-        """Strings in `node` are shown or compared; without `deep`, only those that it is made of."""
-        stack = [(node, 0)]
-        while stack:
-            current, depth = stack.pop()
-            self.sink.spend(1)
-            if current.type in STRINGS or current.type == "binary_expression":
-                self.done.add((current.start_byte, current.end_byte))
-            if current.type in CALLS and not deep:
-                continue
-            if depth < 12:
-                stack += [(child, depth + 1) for child in current.named_children]
 
     def _sum(self, node: Node) -> None:
         if (node.start_byte, node.end_byte) in self.done:
@@ -451,7 +254,7 @@ class CodeReader:
             return
         if (node.start_byte, node.end_byte) in self.done:
             if len(text) <= 4096:
-                self._fact("string", text, node.start_byte, node.end_byte)
+                self.fact("string", text, node)
             return
         self._text(text, node)
 
@@ -469,48 +272,9 @@ class CodeReader:
     def _text(self, text: str, node: Node) -> None:
         if len(text) > 4096:
             return
-        self._fact("string", text, node.start_byte, node.end_byte)
+        self.fact("string", text, node)
         if "/" in text:
-            self._path(text, "read" if text.startswith("/") else "mention", "", node)
-
-    def _path(self, text: str, access: Access, by: str, node: Node) -> None:
-        if not text or len(text) > 1024 or "\n" in text or " " in text.strip():
-            return
-        where = resolve(text.removeprefix("file://"), self.cwd, self.sink.links)
-        if where is not None:
-            self._fact("path", where, node.start_byte, node.end_byte, access=access, given=text, by=by)
-
-    def _span(self, start: int, end: int) -> tuple[int, int]:
-        return self.outer_span if self.offset is None else (self.offset + start, self.offset + end)
-
-    def _fact(
-        self,
-        kind,
-        value: str,
-        start: int,
-        end: int,
-        *,
-        args: tuple[str, ...] = (),
-        access: Access = "",
-        given: str = "",
-        by: str = "",
-    ) -> None:
-        if self.newlines is None:
-            self.newlines = [match.start() for match in re.finditer(rb"\n", self.data)]
-        self.sink.add(
-            Fact(
-                kind,
-                value,
-                self.language,
-                args=args,
-                access=access,
-                written=self.written,
-                span=self._span(start, end),
-                line=bisect.bisect_left(self.newlines, start) + 1,
-                given=given,
-                by=by,
-            )
-        )
+            self.path(text, "read" if text.startswith("/") else "mention", "", node)
 
 
 @lru_cache(maxsize=4096)
@@ -539,23 +303,3 @@ def _holder(node: Node, known: Expressions) -> str:
 
 def _words(values: list) -> list[str]:
     return [UNKNOWN if value is None else str(value) for value in values[:256]]
-
-
-def _use(tree: str, prefix: str = "") -> list[tuple[str, str]]:
-    """The paths of a `use`, each with the name it gets: `std::{fs, net::TcpStream as T}`."""
-    tree = tree.strip()
-    if "{" in tree:
-        head, _, rest = tree.partition("{")
-        inside = rest.rpartition("}")[0]
-        found: list[tuple[str, str]] = []
-        level, start = 0, 0
-        for index, char in enumerate(inside + ","):
-            level += (char == "{") - (char == "}")
-            if char == "," and level == 0:
-                if inside[start:index].strip() and len(found) < 128:
-                    found += _use(inside[start:index], prefix + head)
-                start = index + 1
-        return found
-    path, _, alias = tree.partition(" as ")
-    path = (prefix + path.strip()).removesuffix("::self").strip(":")
-    return [(path, alias.strip() or path.rsplit("::", 1)[-1])]

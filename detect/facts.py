@@ -117,6 +117,21 @@ class Code(msgspec.Struct, frozen=True):
     """False for Python that does not parse: it cannot run, and parsers recover from errors slowly."""
 
 
+class Origin(msgspec.Struct, frozen=True):
+    """Where a piece of code comes from: `span` of the action's body, the file it would be `written` into.
+
+    `offset` is where the code stands in the body as it is, None where it does not (decoded, unquoted). `cwd` is the
+    folder it runs in, None when unknown; `unit` what its interpreter calls it.
+    """
+
+    span: tuple[int, int]
+    written: str | None = None
+    offset: int | None = None
+    depth: int = 0
+    cwd: str | None = WORKSPACE
+    unit: str = ""
+
+
 class Facts(msgspec.Struct, frozen=True):
     items: tuple[Fact, ...]
     codes: tuple[Code, ...]
@@ -158,66 +173,64 @@ class Sink:
         """The content of a file that an earlier step wrote."""
         return None if path is None or self.earlier is None else self.earlier.get(path)
 
-    def add(self, fact: Fact) -> None:
-        """Keep a fact; one that says the same as an earlier one adds nothing."""
-        key = (fact.kind, fact.value, fact.args, fact.access, fact.written, fact.by)
-        if key in self._known:
-            return
-        self._known.add(key)
+    def is_new(
+        self, kind: FactKind, value: str, args: tuple[str, ...], access: Access, written: str | None, by: str
+    ) -> bool:
+        """Whether no fact has said this yet; one that says the same as an earlier one adds nothing."""
+        before = len(self._known)
+        self._known.add((kind, value, args, access, written, by))
+        return len(self._known) > before
+
+    def keep(self, fact: Fact) -> None:
         if len(self.items) < MAX_FACTS:
             self.items.append(fact)
         elif len(self.items) == MAX_FACTS:
             self.items.append(Fact("opaque", "too_many_facts", fact.language, span=fact.span))
 
-    def read(
-        self,
-        data: bytes,
-        language: Language,
-        *,
-        written: str | None,
-        span: tuple[int, int],
-        offset: int | None = None,
-        depth: int = 0,
-        cwd: str | None = WORKSPACE,
-        unit: str = "",
-    ) -> None:
-        """Read one piece of code into facts. Code already read under the same name is not read twice."""
-        from detect import c_reader, cmake_reader, code_reader, python_reader, shell_reader
+    def add(self, fact: Fact) -> None:
+        if self.is_new(fact.kind, fact.value, fact.args, fact.access, fact.written, fact.by):
+            self.keep(fact)
 
-        key = (language, written, data)
+    def read(self, data: bytes, language: Language, origin: Origin) -> None:
+        """Read one piece of code into facts. Code already read under the same name is not read twice."""
+        from detect import c_reader, cmake_reader, code_reader, make_reader, python_reader, shell_reader
+
+        key = (language, origin.written, data)
         if key in self._seen:
             return
         self._seen.add(key)
-        if len(data) > MAX_BYTES or depth > MAX_DEPTH:
+        written, span = origin.written, origin.span
+        if len(data) > MAX_BYTES or origin.depth > MAX_DEPTH:
             reason = "too_large" if len(data) > MAX_BYTES else "too_deep"
             self.add(Fact("opaque", reason, language, written=written, span=span))
             return
         valid = True
         if written is not None and written.rpartition("/")[2] == "package.json":
-            self._scripts(data, written, span, depth)
-        if language in ("shell", "make"):
-            place = {"written": written, "span": span, "offset": offset, "depth": depth, "cwd": cwd}
-            shell_reader.read(self, data, language, unit=unit or written or "bash", **place)
+            self._scripts(data, origin)
+        if language == "shell":
+            shell_reader.read(self, data, origin)
+        elif language == "make":
+            make_reader.read(self, data, origin)
         elif language == "python":
-            place = {"written": written, "span": span, "offset": offset, "depth": depth, "cwd": cwd}
-            valid = python_reader.read(self, data, unit=unit or written or "<string>", **place)
+            valid = python_reader.read(self, data, origin)
         elif language in ("c", "cpp"):
-            c_reader.read(self, data, language, written=written, span=span, offset=offset, depth=depth, cwd=cwd)
+            c_reader.read(self, data, language, origin)
         elif language in ("go", "rust", "java", "javascript"):
-            code_reader.read(self, data, language, written=written, span=span, offset=offset, depth=depth, cwd=cwd)
+            code_reader.read(self, data, language, origin)
         elif language == "cmake":
-            cmake_reader.read(self, data, written=written, span=span, depth=depth, cwd=cwd)
-        self.codes.append(Code(language, data, written, offset, span, valid))
+            cmake_reader.read(self, data, origin)
+        self.codes.append(Code(language, data, written, origin.offset, span, valid))
 
-    def _scripts(self, data: bytes, written: str, span: tuple[int, int], depth: int) -> None:
+    def _scripts(self, data: bytes, origin: Origin) -> None:
         """npm runs the `scripts` of a package.json."""
         try:
             scripts = msgspec.json.decode(data, type=dict[str, object]).get("scripts")
         except (msgspec.DecodeError, UnicodeDecodeError):
             return
+        inside = msgspec.structs.replace(origin, offset=None, depth=origin.depth + 1)
         for script in list(scripts.values())[:64] if isinstance(scripts, dict) else ():
             if isinstance(script, str):
-                self.read(script.encode("utf-8", "replace"), "shell", written=written, span=span, depth=depth + 1)
+                self.read(script.encode("utf-8", "replace"), "shell", inside)
 
 
 def language_of(path: str, data: bytes) -> Language:
@@ -249,7 +262,7 @@ def read_facts(action: Action, earlier: Earlier | None = None) -> Facts:
     if path is not None and (where := resolve(path, WORKSPACE)) is not None:
         sink.add(Fact("path", where, "text", access="write", written=path, given=path, by="write"))
     try:
-        sink.read(body, language, written=path, span=span, offset=0)
+        sink.read(body, language, Origin(span, written=path, offset=0))
     except Exception as error:
         # a reader that fails must not cost the episode: what it found stays, and the rest counts as not understood
         if not isinstance(error, TooComplex | RecursionError):

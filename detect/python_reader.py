@@ -13,7 +13,7 @@ import re
 import warnings
 from typing import Any
 
-from detect.facts import Access, Fact, Sink
+from detect.facts import Access, Language, Origin, Sink
 from detect.paths import UNKNOWN, resolve
 from detect.python_fold import Folder, Value
 from detect.python_tables import (
@@ -29,25 +29,16 @@ from detect.python_tables import (
     STRING,
     WRITE_CALLS,
 )
+from detect.reader import Reader
 
 
-def read(
-    sink: Sink,
-    data: bytes,
-    *,
-    written: str | None,
-    span: tuple[int, int],
-    offset: int | None,
-    depth: int,
-    cwd: str | None,
-    unit: str,
-) -> bool:
+def read(sink: Sink, data: bytes, origin: Origin) -> bool:
     """Read `data` into facts; False when it is not Python."""
     try:
         source = data.decode("utf-8")
     except UnicodeDecodeError:
         source = data.decode("latin-1")
-    reader = PythonReader(sink, source, written=written, span=span, offset=offset, depth=depth, cwd=cwd, unit=unit)
+    reader = PythonReader(sink, source, origin)
     tree = parse(source)
     if tree is None:
         reader.unparsed()
@@ -112,27 +103,16 @@ def _compared(node: ast.Compare | ast.Dict | ast.MatchValue) -> list[ast.expr]:
     return parts + [e for p in parts if isinstance(p, ast.List | ast.Tuple | ast.Set) for e in p.elts]
 
 
-class PythonReader:
-    def __init__(
-        self,
-        sink: Sink,
-        source: str,
-        *,
-        written: str | None,
-        span: tuple[int, int],
-        offset: int | None,
-        depth: int,
-        cwd: str | None,
-        unit: str,
-    ) -> None:
-        self.unit = unit
-        self.sink = sink
+class PythonReader(Reader["ast.AST | int"]):
+    """Places are nodes of the tree; in text that does not parse, character positions."""
+
+    language: Language = "python"
+
+    def __init__(self, sink: Sink, source: str, origin: Origin) -> None:
+        super().__init__(sink, origin)
+        self.unit = origin.unit or origin.written or "<string>"
         self.source = source
-        self.written = written
-        self.outer_span = span
-        self.offset = offset
-        self.depth = depth
-        self.folders: list[str | None] = [cwd]
+        self.newlines: list[int] = []
         self.aliases: dict[str, str] = {}
         self.names: dict[str, Value] = {}
         self.folder = Folder(self.names, self.dotted, sink.spend)
@@ -179,48 +159,32 @@ class PythonReader:
 
     def unparsed(self) -> None:
         """Not Python: strings and imports are still worth a look (Python of another version, a template)."""
-        self.sink.add(Fact("opaque", "does_not_parse", "python", written=self.written, span=self.outer_span))
         self.newlines = [match.start() for match in re.finditer("\n", self.source)]
+        self.fact("opaque", "does_not_parse", 0)
         for match in IMPORT.finditer(self.source):
-            self._raw("import", match.group(1), match.start())
+            self.sink.spend(10)
+            self.fact("import", match.group(1), match.start())
         for match in STRING.finditer(self.source):
+            self.sink.spend(20)
             text = match.group(1).strip("'\"")
             if len(text) < 4096:
-                self._raw("string", text, match.start())
-                if "/" in text and " " not in text and (where := resolve(text, self.folders[0])):
-                    self._raw("path", where, match.start(), access="read", given=text, by="open")
-
-    def _raw(self, kind, value: str, position: int, *, access: Access = "", given: str = "", by: str = "") -> None:
-        self.sink.spend(10)
-        line = bisect.bisect_left(self.newlines, position) + 1
-        self.sink.add(
-            Fact(
-                kind,
-                value,
-                "python",
-                access=access,
-                written=self.written,
-                span=self.outer_span,
-                line=line,
-                given=given,
-                by=by,
-                unit=self.unit,
-            )
-        )
+                self.fact("string", text, match.start())
+                if "/" in text and " " not in text:
+                    self.path(text, "read", "open", match.start())
 
     def _learn(self, node: ast.AST) -> None:
         """Imports with their aliases, and which strings are documentation."""
         if isinstance(node, ast.Import):
             for alias in node.names:
-                self._fact("import", alias.name, node)
+                self.fact("import", alias.name, node)
                 self.aliases[alias.asname or alias.name.split(".")[0]] = (
                     alias.name if alias.asname else alias.name.split(".")[0]
                 )
         elif isinstance(node, ast.ImportFrom) and not node.level:
             module = node.module or ""
-            self._fact("import", module, node)
+            self.fact("import", module, node)
             for alias in node.names:
-                self._fact("import", f"{module}.{alias.name}", node)
+                self.fact("import", f"{module}.{alias.name}", node)
                 self.aliases[alias.asname or alias.name] = f"{module}.{alias.name}"
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant | ast.JoinedStr):
             self.docstrings.add(id(node.value))
@@ -239,16 +203,7 @@ class PythonReader:
             if tree is None:
                 continue
             self.sink.spend(len(data or b""))
-            other = PythonReader(
-                Sink(),
-                "",
-                written=None,
-                span=self.outer_span,
-                offset=None,
-                depth=self.depth + 1,
-                cwd=self.folders[0],
-                unit=self.unit,
-            )
+            other = PythonReader(Sink(), "", Origin(self.origin.span, cwd=self.folders[0]))
             for node in ast.walk(tree):
                 if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
                     other._assign(node)
@@ -329,13 +284,13 @@ class PythonReader:
         keywords = {k.arg: self.folder.text(k.value) for k in node.keywords if k.arg}
         shown = tuple(t if t is not None else UNKNOWN for t in texts)
         shown += tuple(f"{k}={v if v is not None else UNKNOWN}" for k, v in keywords.items())
-        self._fact("call", name, node, args=self._shown(node, shown))
+        self.fact("call", name, node, args=self._shown(node, shown))
         last = name.rsplit(".", 1)[-1]
         if name in PRINT_CALLS or (isinstance(node.func, ast.Attribute) and last in ROUTES):
             mentioned.update(id(arg) for arg in node.args)
             return
         if name in ("__import__", "importlib.import_module") and texts and texts[0]:
-            self._fact("import", texts[0], node)
+            self.fact("import", texts[0], node)
         if name in CODE_CALLS and node.args:
             self._code(node, texts[0])
         self._programs(name, node, texts, keywords)
@@ -343,16 +298,16 @@ class PythonReader:
         for arg, text in zip(node.args, texts, strict=False):
             mentioned.add(id(arg))
             if text is not None:
-                self._path(text, access, name, node)
+                self.path(text, access, name, node)
         for text in keywords.values():
             if text is not None:
-                self._path(text, access, name, node)
+                self.path(text, access, name, node)
         if isinstance(node.func, ast.Attribute) and node.func.attr in PATH_METHODS:
             owner = self.folder.text(node.func.value)
             if owner is not None:
-                self._path(owner, access, name, node)
+                self.path(owner, access, name, node)
                 if last in ("glob", "rglob") and texts and texts[0]:
-                    self._path(f"{owner}/{texts[0]}", "list", name, node)
+                    self.path(f"{owner}/{texts[0]}", "list", name, node)
 
     def _shown(self, node: ast.Call, shown: tuple[str, ...]) -> tuple[str, ...]:
         """Arguments as strings; a dotted constant (`socket.AF_INET`) is shown by name, a tuple by its parts."""
@@ -389,47 +344,26 @@ class PythonReader:
         if name in SHELL_CALLS or (name in PROGRAM_CALLS and shell):
             script = " ".join(map(str, value)) if isinstance(value, list) else self.folder.text(first)
             if script is None:
-                self._fact("opaque", "unknown_script", node)
+                self.fact("opaque", "unknown_script", node)
             else:
-                self._shell(script, node)
+                self.inner(script, "shell", node, unit="sh", cwd=self.folders[-1])
         elif name in PROGRAM_CALLS:
             words = [str(item) for item in value] if isinstance(value, list) else [texts[0] or UNKNOWN] if texts else []
             if name.startswith("asyncio"):
                 words = [t if t is not None else UNKNOWN for t in texts]
-            self._program(words, node)
+            self.program(words, node)
         elif EXEC_CALLS.fullmatch(name):
             words: list[str] = []
             for arg in node.args:
                 folded = self.folder.fold(arg)
                 words += [str(item) for item in folded] if isinstance(folded, list) else [str(folded)] if folded else []
-            self._program(words[:1] + words[2:] if "spawn" not in name else words[1:2] + words[2:], node)
-
-    def _program(self, words: list[str], node: ast.Call) -> None:
-        """A program with an argument list, read as the shell command it amounts to."""
-        if words and words[0]:
-            quoted = " ".join("'" + word.replace("'", "'\\''") + "'" for word in words)
-            self._shell(quoted, node)
-
-    def _shell(self, script: str, node: ast.AST) -> None:
-        data = script.encode("latin-1", "replace")
-        self.sink.read(
-            data,
-            "shell",
-            written=self.written,
-            span=self._span(node),
-            depth=self.depth + 1,
-            cwd=self.folders[-1],
-            unit="sh",
-        )
+            self.program(words[:1] + words[2:] if "spawn" not in name else words[1:2] + words[2:], node)
 
     def _code(self, node: ast.Call, text: str | None) -> None:
         if text is None or not text.replace(UNKNOWN, ""):
-            self._fact("opaque", "unknown_code", node)
+            self.fact("opaque", "unknown_code", node)
             return
-        data = text.encode("utf-8", "replace")
-        self.sink.read(
-            data, "python", written=self.written, span=self._span(node), depth=self.depth + 1, cwd=self.folders[0]
-        )
+        self.inner(text.encode("utf-8", "replace"), "python", node)
 
     # --- strings and paths ---------------------------------------------------------------------------------------
 
@@ -437,69 +371,35 @@ class PythonReader:
         text = self.folder.text(node)
         if not text or len(text) > 4096:
             return
-        self._fact("string", text, node)
+        self.fact("string", text, node)
         if id(node) not in mentioned and "/" in text:
-            self._path(text, "read" if text.startswith("/") else "mention", "", node)
+            self.path(text, "read" if text.startswith("/") else "mention", "", node)
 
-    def _path(self, text: str, access: Access, by: str, node: ast.AST) -> None:
-        if not text or len(text) > 1024 or "\n" in text or " " in text.strip():
-            return
-        for cwd in self.folders:
-            where = resolve(text, cwd, self.sink.links)
-            if where is not None:
-                self._fact("path", where, node, access=access, given=text, by=by)
-
-    def _excerpt(self, node: ast.AST) -> str:
-        """The source line of `node` with carets below it, as CPython 3.11 prints it for code that comes from a file."""
-        if self.unit.startswith("<") or not isinstance(node, ast.expr | ast.stmt):
+    def excerpt(self, where: ast.AST | int) -> str:
+        """The source line of a node with carets below it, as CPython 3.11 prints it for code that comes from a file."""
+        if self.unit.startswith("<") or not isinstance(where, ast.expr | ast.stmt):
             return ""
         if self.lines is None:
             self.lines = self.source.split("\n")
-        line = self.lines[node.lineno - 1][:400]
+        line = self.lines[where.lineno - 1][:400]
         text = line.strip()
         indent = len(line) - len(line.lstrip())
-        start = node.col_offset - indent
-        end = (node.end_col_offset or 0) - indent if node.end_lineno == node.lineno else len(text)
+        start = where.col_offset - indent
+        end = (where.end_col_offset or 0) - indent if where.end_lineno == where.lineno else len(text)
         carets = (
             "" if not line.isascii() or (start, end) == (0, len(text)) else f"    {' ' * start}{'^' * (end - start)}\n"
         )
         return f"    {text}\n{carets}"
 
-    def _span(self, node: ast.AST) -> tuple[int, int]:
-        if self.offset is None or not isinstance(node, ast.expr | ast.stmt):
-            return self.outer_span
+    def located(self, where: ast.AST | int) -> tuple[tuple[int, int], int]:
+        if isinstance(where, int):
+            return self.origin.span, bisect.bisect_left(self.newlines, where) + 1
+        if self.origin.offset is None or not isinstance(where, ast.expr | ast.stmt):
+            return self.origin.span, getattr(where, "lineno", 1)
         if self.starts is None:
             self.starts = [0]
             for line in self.source.encode("utf-8", "surrogateescape").split(b"\n"):
                 self.starts.append(self.starts[-1] + len(line) + 1)
-        start = self.starts[node.lineno - 1] + node.col_offset
-        end = self.starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or node.col_offset)
-        return (self.offset + start, self.offset + end)
-
-    def _fact(
-        self,
-        kind,
-        value: str,
-        node: ast.AST,
-        *,
-        args: tuple[str, ...] = (),
-        access: Access = "",
-        given: str = "",
-        by: str = "",
-    ) -> None:
-        self.sink.add(
-            Fact(
-                kind,
-                value,
-                "python",
-                args=args,
-                access=access,
-                written=self.written,
-                span=self._span(node),
-                line=getattr(node, "lineno", 1),
-                given=given,
-                by=by,
-                unit=self.unit,
-                excerpt=self._excerpt(node) if kind in ("path", "import", "call") else "",
-            )
-        )
+        start = self.starts[where.lineno - 1] + where.col_offset
+        end = self.starts[(where.end_lineno or where.lineno) - 1] + (where.end_col_offset or where.col_offset)
+        return self.span(start, end), where.lineno

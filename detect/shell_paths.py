@@ -23,7 +23,7 @@ from detect.shell_tables import (
 class Reader(Protocol):
     """What this module needs of the shell reader."""
 
-    def path(self, word: Word, access: Access, by: str) -> None: ...
+    def word_path(self, word: Word, access: Access, by: str) -> None: ...
 
     def script(self, script: str, unit: str = "") -> str | None: ...
 
@@ -52,7 +52,7 @@ def paths(reader: Reader, name: str, words: Sequence[Word]) -> None:
         if skip_first and number == 0:
             _program_text(reader, name, word.text)
             continue
-        reader.path(word, access, name)
+        reader.word_path(word, access, name)
         if name not in MENTIONING and name not in SHELLS and not PYTHON.fullmatch(name):
             _embedded(reader, word.text, name, start=1)
     if name in ("perl", "ruby", "php", "lua"):
@@ -65,18 +65,18 @@ def paths(reader: Reader, name: str, words: Sequence[Word]) -> None:
             _embedded(reader, word.text, name, start=0)
             short = re.match(r"-[A-Za-z](/.*)", word.text)
             if short:
-                reader.path(Word(short.group(1), short.group(1)), "read", name)
+                reader.word_path(Word(short.group(1), short.group(1)), "read", name)
 
 
 def _program_text(reader: Reader, name: str, text: str) -> None:
     """The first argument of awk and sed is a program that may name files; grep's is a pattern."""
     if name == "sed":
         for match in SED_FILE.finditer(text[:4096]):
-            reader.path(Word(match.group(1), match.group(1)), "read", name)
+            reader.word_path(Word(match.group(1), match.group(1)), "read", name)
     elif name.endswith("awk"):
         # neighbours are one string: "/ev" "al"
         for match in re.finditer(r'"(/[^"]*)"', re.sub(r'"[ \t]+"', "", text[:16384])):
-            reader.path(Word(match.group(1), match.group(1)), "read", name)
+            reader.word_path(Word(match.group(1), match.group(1)), "read", name)
         for match in re.finditer(r'system\s*\(\s*"((?:[^"\\]|\\.)*)"|"((?:[^"\\]|\\.)*)"\s*\|', text[:16384]):
             reader.script(match.group(1) or match.group(2) or "")
 
@@ -84,4 +84,4 @@ def _program_text(reader: Reader, name: str, text: str) -> None:
 def _embedded(reader: Reader, text: str, name: str, start: int) -> None:
     for match in EMBEDDED_PATH.finditer(text[:4096], start - 1 if start else 0):
         if match.start(1) >= start:
-            reader.path(Word(match.group(1), match.group(1)), "read", name)
+            reader.word_path(Word(match.group(1), match.group(1)), "read", name)

@@ -7,15 +7,15 @@ interpreters (`sh -c`, `eval`, `python3 - <<EOF`, `xargs`, `find -exec`) is read
 
 from __future__ import annotations
 
-import bisect
 import re
 from collections.abc import Sequence
 
 from detect import shell_output
-from detect.facts import MAX_BYTES, WORKSPACE, Access, Fact, Language, Sink, language_of
-from detect.paths import UNKNOWN, resolve
-from detect.shell_expand import MAX_VALUE, Expander, Word
+from detect.facts import WORKSPACE, Origin, Sink, language_of
+from detect.paths import UNKNOWN
+from detect.shell_expand import Word
 from detect.shell_paths import paths
+from detect.shell_state import ShellState
 from detect.shell_tables import (
     ASSIGNMENT,
     OPTIONS_WITH_VALUE,
@@ -26,103 +26,14 @@ from detect.shell_tables import (
 )
 from detect.shell_words import Token, lex
 
-
-def read(
-    sink: Sink,
-    data: bytes,
-    language: Language,
-    *,
-    written: str | None,
-    span: tuple[int, int],
-    offset: int | None,
-    depth: int,
-    cwd: str | None,
-    unit: str,
-) -> None:
-    text = data.decode("latin-1")
-    if language == "make":
-        text, offset = recipes(text), None
-    ShellReader(sink, text, written=written, span=span, offset=offset, depth=depth, cwd=cwd, unit=unit).run()
-
-
-def recipes(makefile: str) -> str:
-    """What a makefile runs or reads, as shell: recipes, `$(shell ...)`, includes; its variables as shell variables."""
-    lines = []
-    first = ""
-    for line in makefile.replace("\\\n", " ").split("\n"):
-        line = line.replace("$$", "\x02")
-        given = line if line.startswith("\t") else re.sub(r"(?:^|(?<=\s))#.*", "", line)
-        variable = _MAKE_VARIABLE.match(given)
-        include = re.match(r"\s*-?s?include\s+(.+)", given)
-        rule = re.match(r"[^\t#=:][^=:#]*::?(?!=)\s*([^;|=]*)(?:\|[^;=]*)?(;.*)?$", given)
-        if given.startswith("\t"):
-            text = given.lstrip("\t@-+ ")
-            text = re.sub(r"\$[<^?]|\$[({][<^?][)}]", lambda _, first=first: first, text)
-        elif variable:
-            name, operator, value = variable.groups()
-            value = re.sub(r'(["`\\])', r"\\\1", value.strip())
-            if operator == "!=":
-                text = f'{name}="$(shell {value})"'
-            else:
-                text = f'{name}+=" {value}"' if operator == "+=" else f'{name}="{value}"'
-        elif include:
-            text = f"cat {include.group(1)}"
-        elif rule:
-            first = rule.group(1).split()[0] if rule.group(1).split() else ""
-            text = f": {rule.group(1)}" + (rule.group(2) or "").replace(";", "\n", 1)
-            if first.startswith("/") or ".." in first:
-                text = f"test -e {first}; " + text
-        else:
-            # the body of a `define`, a bare function call
-            text = given.strip() if not re.match(r"\s*(if|else|endif|define|endef|export|vpath|\.)", given) else ""
-        ran = _MAKE_SHELL.findall(given) if not given.startswith("\t") else []
-        text = re.sub(r"\$[({](shell\s+)?([^(){}]*)[)}]", _make_reference, text)
-        lines.append("; ".join([text, *(re.sub(r"\$[({](\w+)[)}]", r"${\1}", code) for code in ran)]))
-    return "\n".join(lines).replace("\x02", "$")
-
-
 _NODE_CODE = ("-e", "--eval", "-p", "-pe", "--print", "eval")
-_MAKE_VARIABLE = re.compile(r"\s*(?:export\s+|override\s+)*([A-Za-z_]\w*)\s*((?:[:?+!]|::)?=)\s*(.*)")
-_MAKE_SHELL = re.compile(r"\$[({](?:shell|file\s*<)\s*([^(){}]*(?:\$[({]\w+[)}][^(){}]*)*)[)}]")
 
 
-def _make_reference(match: re.Match[str]) -> str:
-    return f"$({match.group(2)})" if match.group(1) else "${" + match.group(2) + "}"
+def read(sink: Sink, data: bytes, origin: Origin) -> None:
+    ShellReader(sink, data.decode("latin-1"), origin).run()
 
 
-class ShellReader:
-    def __init__(
-        self,
-        sink: Sink,
-        text: str,
-        *,
-        written: str | None,
-        span: tuple[int, int],
-        offset: int | None,
-        depth: int,
-        cwd: str | None,
-        unit: str,
-        variables: dict[str, str] | None = None,
-        files: dict[str, str] | None = None,
-    ) -> None:
-        self.sink = sink
-        self.text = text
-        self.written = written
-        self.outer_span = span
-        self.offset = offset
-        self.depth = depth
-        self.unit = unit
-        self.cwd = cwd
-        self.variables = {"IFS": " \t\n", "HOME": WORKSPACE, **(variables or {})}
-        self.files = files if files is not None else {}
-        self.own_files = files is None
-        self.expander = Expander(self.variables, self.substitute, sink.spend)
-        self.newlines = [i for i, char in enumerate(text) if char == "\n"]
-        self.output: list[str | None] = []
-        self.token = Token("newline", "\n", 0, 0)
-        self.end = 0
-        self._set_cwd(cwd)
-
+class ShellReader(ShellState):
     # --- the walk -----------------------------------------------------------------------------------------------
 
     def run(self) -> str | None:
@@ -191,14 +102,8 @@ class ShellReader:
         if self.own_files:
             for path, content in self.files.items():
                 data = content.encode("latin-1", "replace")
-                self.sink.read(
-                    data,
-                    language_of(path, data),
-                    written=path,
-                    span=self.outer_span,
-                    depth=self.depth + 1,
-                    cwd=self.cwd,
-                )
+                origin = Origin(self.origin.span, path, None, self.depth + 1, self.cwd)
+                self.sink.read(data, language_of(path, data), origin)
         known = [part for part in self.output if part is not None]
         return "".join(known) if len(known) == len(self.output) else None
 
@@ -241,7 +146,7 @@ class ShellReader:
             elif not (operator.text in (">&", "<&") and re.fullmatch(r"\d+|-", raw)):
                 for word in self.expander.words(raw)[:1]:
                     reading = operator.text[0] == "<"
-                    self.path(word, "read" if reading else "write", "")
+                    self.word_path(word, "read" if reading else "write", "")
                     if reading:
                         from_file = True
                         stdin = self._content(word.text)
@@ -262,13 +167,6 @@ class ShellReader:
             output = ""
         return output
 
-    def _assign(self, match: re.Match[str]) -> None:
-        name, plus, raw = match.groups()
-        value = self.expander.value(raw)
-        self.variables[name] = (self.variables.get(name, "") + value if plus else value)[:MAX_VALUE]
-        if name in ("LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONSTARTUP", "PATH", "BASH_ENV"):
-            self._fact("command", "export", (f"{name}={value}",))
-
     def _command(self, words: Sequence[Word], stdin: str | None, nesting: int = 0, by: str = "") -> str | None:
         """Read one program with its arguments; `by` is the program that starts it, if not the shell."""
         program = words[0].text
@@ -283,7 +181,7 @@ class ShellReader:
             return ""
         self._fact("command", name, args, given=program, by=by)
         if "/" in program or words[0].is_glob:
-            self.path(words[0], "run", name)
+            self.word_path(words[0], "run", name)
         before = self.cwd
         if nesting < 6 and (inner := self._wrapped(name, words)) is not None:
             output = self._command(inner, stdin, nesting + 1, name)
@@ -373,13 +271,13 @@ class ShellReader:
             if code is None and not any(a for a in args if not a.startswith("-")):
                 code = stdin
             if code is not None:
-                self._code(code, "javascript", self.written, "[eval]")
+                self._read(code, "javascript", self.written, "[eval]")
             return None
         if name in ("gcc", "cc", "g++", "clang", "tcc") and "-" in args and stdin is not None:
-            self._code(stdin, "c", self._output_name(args))
+            self._read(stdin, "c", self._output_name(args))
             return None
         if name in ("make", "gmake") and stdin is not None:
-            self._code(stdin, "make", self.written)
+            self._read(stdin, "make", self.written)
             return None
         return shell_output.output(name, args, stdin, cwd=self.cwd, content=self._content, resolve=self._resolve)
 
@@ -393,18 +291,8 @@ class ShellReader:
         if self.depth >= 10:
             self._opaque("too_deep")
             return None
-        inner = ShellReader(
-            self.sink,
-            script,
-            written=self.written,
-            span=self._span(),
-            offset=None,
-            depth=self.depth + 1,
-            cwd=self.cwd,
-            unit=unit or self.unit,
-            variables=self.variables,
-            files=self.files,
-        )
+        origin = Origin(self.located(None)[0], self.written, None, self.depth + 1, self.cwd, unit or self.unit)
+        inner = ShellReader(self.sink, script, origin, parent=self)
         output = inner.run()
         self.variables.update(inner.variables)
         self._set_cwd(inner.cwd)
@@ -447,7 +335,7 @@ class ShellReader:
     def _python(self, args: tuple[str, ...], stdin: str | None) -> None:
         for number, arg in enumerate(args):
             if re.fullmatch(r"-[A-Za-z]*c", arg) and number + 1 < len(args):
-                self._code(args[number + 1], "python", self.written, "<string>")
+                self._read(args[number + 1], "python", self.written, "<string>")
                 return
             if re.fullmatch(r"-[A-Za-z]*m", arg) and number + 1 < len(args):
                 self._fact("command", args[number + 1], args[number + 2 :], by="python3 -m")
@@ -459,28 +347,11 @@ class ShellReader:
                 content = self.sink.earlier_file(self._resolve(arg))
                 if content is not None and self.written is None:
                     self.sink.argv = list(args[number:])
-                    self._code(content.decode("latin-1"), "python", None, arg)
+                    self._read(content.decode("latin-1"), "python", None, arg)
                     self.sink.argv = []
                 return
         if stdin is not None:
-            self._code(stdin, "python", self.written, "<stdin>")
-
-    def _code(self, code: str, language: Language, written: str | None, unit: str = "") -> None:
-        data = code.encode("latin-1", "replace")
-        offset = None
-        if self.offset is not None and len(code) > 3:
-            place = self.text.find(code, self.token.start)
-            offset = self.offset + place if place >= 0 else None
-        self.sink.read(
-            data,
-            language,
-            written=written,
-            span=self._span(),
-            offset=offset,
-            depth=self.depth + 1,
-            cwd=self.cwd,
-            unit=unit,
-        )
+            self._read(stdin, "python", self.written, "<stdin>")
 
     def _xargs(self, words: Sequence[Word], stdin: str | None, nesting: int) -> str | None:
         index = 1
@@ -521,69 +392,15 @@ class ShellReader:
                 if command:
                     self._command(command, None, nesting + 1, "find")
 
-    # --- files and paths -----------------------------------------------------------------------------------------
-
-    def _link(self, args: tuple[str, ...]) -> None:
-        names = [a for a in args if not a.startswith("-")]
-        if not names:
-            return
-        target = self._resolve(names[0])
-        link = self._resolve(names[1] if len(names) > 1 else names[0].rstrip("/").rsplit("/", 1)[-1])
-        if target and link and target != link and len(self.sink.links) < 64:
-            self.sink.links[link] = target
-            self.sink.links.setdefault(f"{link}/{target.rsplit('/', 1)[-1]}", target)
-
-    def _write(self, path: str, content: str | None, append: bool) -> None:
-        where = self._resolve(path)
-        if where is None or where.startswith("/dev/"):
-            return
-        text = UNKNOWN if content is None else content
-        before = self.files.get(where, "") if append else ""
-        self.sink.spend((len(before) + len(text)) // 16)
-        self.files[where] = (before + text)[:MAX_BYTES]
-        # a file that is written twice counts with every content that it had
-        if not append and content is not None:
-            data = content.encode("latin-1", "replace")
-            offset = None
-            if self.offset is not None and len(content) > 3:
-                place = self.text.find(content, self.token.start)
-                offset = self.offset + place if place >= 0 else None
-            self.sink.read(
-                data,
-                language_of(where, data),
-                written=where,
-                span=self._span(),
-                offset=offset,
-                depth=self.depth + 1,
-                cwd=self.cwd,
-            )
-
     def _output_name(self, args: tuple[str, ...]) -> str:
         return args[args.index("-o") + 1] if "-o" in args[:-1] else "a.out"
-
-    def path(self, word: Word, access: Access, by: str) -> None:
-        where = self._resolve(word.pattern)
-        if where is not None and len(where) < 4096:
-            self._fact("path", where, (), access=access, given=word.text, by=by)
-
-    def _content(self, path: str) -> str | None:
-        """What a file holds that this script, or an earlier step, wrote."""
-        where = self._resolve(path)
-        known = self.files.get(where or "")
-        if known is not None or self.written is not None:
-            return known
-        earlier = self.sink.earlier_file(where)
-        return None if earlier is None else earlier.decode("latin-1")
-
-    def _resolve(self, path: str) -> str | None:
-        return resolve(path, self.cwd, self.sink.links)
 
     def _loop(self, words: Sequence[Word]) -> str:
         """`for name in words`: the variable takes all values, so the body is read with them side by side."""
         if len(words) > 3:
             values = words[3:]
             for word in values:
-                self.path(word, "list" if word.is_glob else "mention", "for")
+                self.word_path(word, "list" if word.is_glob else "mention", "for")
             self.variables[words[1].text] = values[0].text if len(values) == 1 else UNKNOWN
             interesting = [w.text for w in values if w.text.startswith("/") or "/" in w.text]
             if interesting:
@@ -591,45 +408,3 @@ class ShellReader:
         elif len(words) > 1:
             self.variables[words[1].text] = UNKNOWN
         return ""
-
-    # --- small things --------------------------------------------------------------------------------------------
-
-    def _assign_known(self, name: str, value: str) -> None:
-        self.variables[name] = value
-        if name in ("LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONPATH", "PATH"):
-            self._fact("command", "export", (f"{name}={value}",))
-
-    def _set_cwd(self, cwd: str | None) -> None:
-        self.variables["OLDPWD"] = self.variables.get("PWD", UNKNOWN)
-        self.cwd = cwd
-        self.variables["PWD"] = UNKNOWN if cwd is None else cwd
-
-    def _span(self) -> tuple[int, int]:
-        if self.offset is None:
-            return self.outer_span
-        return (self.offset + self.token.start, self.offset + self.end)
-
-    def _line(self) -> int:
-        return bisect.bisect_left(self.newlines, self.token.start) + 1
-
-    def _opaque(self, reason: str) -> None:
-        self._fact("opaque", reason, ())
-
-    def _fact(
-        self, kind, value: str, args: tuple[str, ...], *, access: Access = "", given: str = "", by: str = ""
-    ) -> None:
-        self.sink.add(
-            Fact(
-                kind,
-                value,
-                "shell",
-                args=args,
-                access=access,
-                written=self.written,
-                span=self._span(),
-                line=self._line(),
-                given=given,
-                by=by,
-                unit=self.unit,
-            )
-        )

@@ -1,0 +1,114 @@
+"""What all readers share: where a piece of code comes from, and how something found in it becomes a fact.
+
+A reader is given code and its `Origin`; a subclass says what a place in its code is (`located`). Facts that say the
+same as an earlier one are dropped before anything about their place is worked out.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from detect.facts import Access, Fact, FactKind, Language, Origin, Sink
+from detect.paths import resolve
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+Where = TypeVar("Where")
+Span = tuple[int, int]
+MAX_PATH = 1024
+
+
+class Reader(Generic[Where]):
+    language: Language
+
+    def __init__(self, sink: Sink, origin: Origin) -> None:
+        self.sink = sink
+        self.origin = origin
+        self.written = origin.written
+        self.depth = origin.depth
+        self.unit = origin.unit
+        self.folders: list[str | None] = [origin.cwd]
+        """Working folders that a relative path may start from."""
+
+    def located(self, where: Where) -> tuple[Span, int]:
+        """The bytes of the action's body that `where` is about, and its line in this piece of code."""
+        raise NotImplementedError
+
+    def excerpt(self, where: Where) -> str:
+        return ""
+
+    def span(self, start: int, end: int) -> Span:
+        offset = self.origin.offset
+        return self.origin.span if offset is None else (offset + start, offset + end)
+
+    def fact(
+        self,
+        kind: FactKind,
+        value: str,
+        where: Where,
+        *,
+        args: tuple[str, ...] = (),
+        access: Access = "",
+        given: str = "",
+        by: str = "",
+    ) -> None:
+        if not self.sink.is_new(kind, value, args, access, self.written, by):
+            return
+        span, line = self.located(where)
+        excerpt = self.excerpt(where) if kind in ("path", "import", "call") else ""
+        self.sink.keep(
+            Fact(kind, value, self.language, args, access, self.written, span, line, given, by, self.unit, excerpt)
+        )
+
+    def path(self, text: str, access: Access, by: str, where: Where) -> None:
+        """A path fact, if `text` can be a path at all."""
+        if not text or len(text) > MAX_PATH or "\n" in text or " " in text.strip():
+            return
+        for cwd in self.folders:
+            found = resolve(text.removeprefix("file://"), cwd, self.sink.links)
+            if found is not None:
+                self.fact("path", found, where, access=access, given=text, by=by)
+
+    def inner(
+        self, code: str | bytes, language: Language, where: Where, *, unit: str = "", cwd: str | None = ""
+    ) -> None:
+        """Read code that stands in a string of this code, as running where this code runs."""
+        data = code if isinstance(code, bytes) else code.encode("latin-1", "replace")
+        self.sink.read(
+            data,
+            language,
+            Origin(
+                self.located(where)[0],
+                written=self.written,
+                depth=self.depth + 1,
+                cwd=self.folders[0] if cwd == "" else cwd,
+                unit=unit,
+            ),
+        )
+
+    def program(self, words: Sequence[str], where: Where) -> None:
+        """A program with an argument list, read as the shell command it amounts to."""
+        if words and words[0].strip():
+            quoted = " ".join("'" + word.replace("'", "'\\''") + "'" for word in words)
+            self.inner(quoted, "shell", where, unit="sh", cwd=self.folders[-1])
+
+
+class TreeReader(Reader["Node | Span"]):
+    """A reader of a tree-sitter tree: places are nodes or byte ranges of the code."""
+
+    def __init__(self, sink: Sink, data: bytes, language: Language, origin: Origin) -> None:
+        super().__init__(sink, origin)
+        self.unit = ""
+        self.data = data
+        self.language = language
+        self._newlines: list[int] | None = None
+
+    def located(self, where: Node | Span) -> tuple[Span, int]:
+        if self._newlines is None:
+            self._newlines = [match.start() for match in re.finditer(rb"\n", self.data)]
+        start, end = where if isinstance(where, tuple) else (where.start_byte, where.end_byte)
+        return self.span(start, end), bisect.bisect_left(self._newlines, start) + 1

@@ -1,0 +1,119 @@
+"""What the shell reader knows at one point of a script: variables, the working folder, files and links made so far.
+
+Facts get their place from the command that is being read. `shell_reader` walks the script and changes this state.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+
+from detect.facts import MAX_BYTES, WORKSPACE, Access, FactKind, Language, Origin, Sink, language_of
+from detect.paths import UNKNOWN, resolve
+from detect.reader import Reader
+from detect.shell_expand import MAX_VALUE, Expander, Word
+from detect.shell_words import Token
+
+LOADING = frozenset(["LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONSTARTUP", "PATH", "BASH_ENV"])
+"""Variables that decide what other programs load or are."""
+
+
+class ShellState(Reader[None]):
+    language: Language = "shell"
+
+    def __init__(self, sink: Sink, text: str, origin: Origin, *, parent: ShellState | None = None) -> None:
+        """With a `parent`, code runs in the parent's shell: it shares its files and begins with its variables."""
+        super().__init__(sink, origin)
+        self.text = text
+        self.unit = origin.unit or origin.written or "bash"
+        self.cwd = origin.cwd
+        self.variables = {"IFS": " \t\n", "HOME": WORKSPACE, **(parent.variables if parent is not None else {})}
+        self.files: dict[str, str] = parent.files if parent is not None else {}
+        self.own_files = parent is None
+        self.expander = Expander(self.variables, self.substitute, sink.spend)
+        self.output: list[str | None] = []
+        self.token = Token("newline", "\n", 0, 0)
+        self.end = 0
+        self._newlines: list[int] | None = None
+        self._set_cwd(origin.cwd)
+
+    def substitute(self, script: str) -> str | None:
+        raise NotImplementedError
+
+    def located(self, where: None) -> tuple[tuple[int, int], int]:
+        if self._newlines is None:
+            self._newlines = [match.start() for match in re.finditer("\n", self.text)]
+        return self.span(self.token.start, self.end), bisect.bisect_left(self._newlines, self.token.start) + 1
+
+    def _fact(
+        self, kind: FactKind, value: str, args: tuple[str, ...], access: Access = "", given: str = "", by: str = ""
+    ) -> None:
+        self.fact(kind, value, None, args=args, access=access, given=given, by=by)
+
+    def _opaque(self, reason: str) -> None:
+        self.fact("opaque", reason, None)
+
+    def _assign(self, match: re.Match[str]) -> None:
+        name, plus, raw = match.groups()
+        value = self.expander.value(raw)
+        self.variables[name] = (self.variables.get(name, "") + value if plus else value)[:MAX_VALUE]
+        if name in LOADING:
+            self._fact("command", "export", (f"{name}={value}",))
+
+    def _assign_known(self, name: str, value: str) -> None:
+        self.variables[name] = value
+        if name in LOADING:
+            self._fact("command", "export", (f"{name}={value}",))
+
+    def _set_cwd(self, cwd: str | None) -> None:
+        self.variables["OLDPWD"] = self.variables.get("PWD", UNKNOWN)
+        self.cwd = cwd
+        self.variables["PWD"] = UNKNOWN if cwd is None else cwd
+
+    def _link(self, args: tuple[str, ...]) -> None:
+        names = [a for a in args if not a.startswith("-")]
+        if not names:
+            return
+        target = self._resolve(names[0])
+        link = self._resolve(names[1] if len(names) > 1 else names[0].rstrip("/").rsplit("/", 1)[-1])
+        if target and link and target != link and len(self.sink.links) < 64:
+            self.sink.links[link] = target
+            self.sink.links.setdefault(f"{link}/{target.rsplit('/', 1)[-1]}", target)
+
+    def _write(self, path: str, content: str | None, append: bool) -> None:
+        where = self._resolve(path)
+        if where is None or where.startswith("/dev/"):
+            return
+        text = UNKNOWN if content is None else content
+        before = self.files.get(where, "") if append else ""
+        self.sink.spend((len(before) + len(text)) // 16)
+        self.files[where] = (before + text)[:MAX_BYTES]
+        # a file that is written twice counts with every content that it had
+        if not append and content is not None:
+            self._read(content, language_of(where, content.encode("latin-1", "replace")), where)
+
+    def _read(self, code: str, language: Language, written: str | None, unit: str = "") -> None:
+        """Read code that the script holds: as it stands there, if it does."""
+        offset = self.origin.offset
+        if offset is not None:
+            place = self.text.find(code, self.token.start) if len(code) > 3 else -1
+            offset = offset + place if place >= 0 else None
+        origin = Origin(self.located(None)[0], written, offset, self.depth + 1, self.cwd, unit)
+        self.sink.read(code.encode("latin-1", "replace"), language, origin)
+
+    def word_path(self, word: Word, access: Access, by: str) -> None:
+        where = self._resolve(word.pattern)
+        if where is not None and len(where) < 4096:
+            self._fact("path", where, (), access, word.text, by)
+
+    def _content(self, path: str) -> str | None:
+        """What a file holds that this script, or an earlier step, wrote."""
+        where = self._resolve(path)
+        known = self.files.get(where or "")
+        if known is not None or self.written is not None:
+            return known
+        earlier = self.sink.earlier_file(where)
+        return None if earlier is None else earlier.decode("latin-1")
+
+    def _resolve(self, path: str) -> str | None:
+        return resolve(path, self.cwd, self.sink.links)

@@ -30,6 +30,7 @@ CommandStatus = Literal[
 ActionKind = Literal["run", "write"]
 Decision = Literal["allow", "block", "review"]
 CompileStatus = Literal["none", "ok", "failed"]
+ReviewDecision = Literal["clear", "flagged", "uncertain", "failed"]
 
 
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
@@ -134,6 +135,29 @@ class CloseSession(Request, tag_field="type", tag="close", frozen=True):
     """Abandon the session without grading it."""
 
 
+class ReviewStep(Record, frozen=True):
+    """One step of an episode as the judge is given it. `output` is what the agent was shown of the action's result."""
+
+    step: int
+    action: Action
+    verdict: Verdict = Verdict()
+    canary: bool = False
+    output: bytes = b""
+
+
+class ReviewEpisode(Request, tag_field="type", tag="review", frozen=True):
+    """Have a finished episode judged. `request_id` names the episode and its content: asked again, it gets the answer
+    that was given before. `omitted_bytes`: what did not fit into the message and the judge does not see."""
+
+    suite: str
+    task: str
+    steps: tuple[ReviewStep, ...]
+    canary: bool = False
+    passed: int = 0
+    total: int = 0
+    omitted_bytes: int = 0
+
+
 # --- worker -> controller -> driver -------------------------------------------------------------------------------
 
 
@@ -199,6 +223,30 @@ class Refused(Reply, tag_field="type", tag="refused", frozen=True):
     reason: str
 
 
+class Reviewed(Reply, tag_field="type", tag="reviewed", frozen=True):
+    """The judge's answer. `probability` is P(cheat), calibrated if `calibrated`; None when it could not tell.
+
+    `failed`: nobody could judge it (a dead letter), `reason` says why. That is our failure: no verdict on the episode.
+    """
+
+    decision: ReviewDecision
+    probability: float | None = None
+    score: float | None = None
+    """The raw score, before calibration."""
+    calibrated: bool = False
+    obeyed: bool = False
+    """The judge was seen to follow an instruction of the judged text."""
+    reason: str = ""
+    votes: int = 0
+    model: str = ""
+    prompt_version: str = ""
+    prompt_hash: str = ""
+    judge: str = ""
+    latency_s: float = 0.0
+    cached: bool = False
+    attempts: int = 1
+
+
 # --- worker <-> controller ----------------------------------------------------------------------------------------
 
 
@@ -251,6 +299,36 @@ class Goodbye(Record, tag_field="type", tag="goodbye", frozen=True):
     reason: str = ""
 
 
+# --- judge <-> controller -----------------------------------------------------------------------------------------
+
+
+class JudgeBeat(Record, tag_field="type", tag="judge_beat", frozen=True):
+    """From a judge, regularly and whenever it changes: how many episodes it takes at once (0: none for now), and
+    which requests it has in hand. `instance` is unique to the process: a newer one of the same name replaces it."""
+
+    judge: str
+    instance: str
+    slots: int
+    held: tuple[str, ...] = ()
+    protocol: int = PROTOCOL_VERSION
+
+
+class ReviewFailed(Record, tag_field="type", tag="review_failed", frozen=True):
+    """From a judge: it could not judge this one. Another attempt may be made, by it or by another judge."""
+
+    request_id: str
+    judge: str
+    reason: str
+
+
+class JudgeGone(Record, tag_field="type", tag="judge_gone", frozen=True):
+    """From a judge: it stops, what it holds is for others. From the controller: it is not wanted, and why."""
+
+    judge: str
+    instance: str = ""
+    reason: str = ""
+
+
 class GetStatus(Record, tag_field="type", tag="status", frozen=True):
     request_id: str
 
@@ -262,15 +340,31 @@ class StatusReply(Record, tag_field="type", tag="status_reply", frozen=True):
     queued: int
     sessions: int
     commands: int
+    reviews: int = 0
+    """Episodes that wait for a judge or are with one."""
+    judges: dict[str, tuple[int, int]] = {}
+    """judge -> (episodes in hand, slots)"""
     counters: dict[str, int] = {}
     """What happened since the controller started (`late_replies`, `lost_sessions`, `busy`, ...)."""
 
 
-DriverMessage = OpenSession | Submit | Test | Result | CloseSession | GetStatus
-DriverReply = SessionOpened | StepReply | TestReply | ResultReply | Closed | Busy | SessionLost | Refused | StatusReply
+DriverMessage = OpenSession | Submit | Test | Result | CloseSession | GetStatus | ReviewEpisode
+DriverReply = (
+    SessionOpened
+    | StepReply
+    | TestReply
+    | ResultReply
+    | Closed
+    | Busy
+    | SessionLost
+    | Refused
+    | StatusReply
+    | Reviewed
+)
+JudgeMessage = JudgeBeat | JudgeGone | Reviewed | ReviewFailed
 WorkerMessage = WorkerHello | Heartbeat | Goodbye
 ControllerMessage = WhoAreYou | Goodbye | Ping
-AnyMessage = DriverMessage | DriverReply | WorkerMessage | ControllerMessage
+AnyMessage = DriverMessage | DriverReply | WorkerMessage | ControllerMessage | JudgeMessage
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(AnyMessage)

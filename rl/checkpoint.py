@@ -138,10 +138,11 @@ def _sharded_state(models: Mapping[str, MegatronModel]) -> ShardedStateDict:
     metadata = {"dp_cp_group": parallel.dp_group()}
     for name, model in models.items():
         shards = model.gpt.sharded_state_dict(metadata=metadata)
+        moments = model.optimizer.moments if model.optimizer is not None else {}
         for key, parameter in model.gpt.named_parameters():
             state[f"{name}.weight.{key}"] = _elsewhere(shards[key], f"{name}.weight", parameter.detach())
-            if model.optimizer is not None:
-                for kind, moment in zip(("first", "second"), model.optimizer.moments[key], strict=True):
+            if key in moments:
+                for kind, moment in zip(("first", "second"), moments[key], strict=True):
                     state[f"{name}.{kind}.{key}"] = _elsewhere(shards[key], f"{name}.{kind}", moment)
     return state
 

@@ -6,6 +6,7 @@ Unknown keys are errors. Nothing here imports torch or Megatron, so that a confi
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -98,8 +99,12 @@ class PPOConfig(Part):
     lambda: VC-PPO and VAPO, Yuan et al. 2025)."""
 
     actor_lr: float = Field(default=5e-4, gt=0)
-    lr_schedule: Literal["constant", "linear"] = "linear"
-    """`linear`: both learning rates fall to zero at the last step of the run."""
+    lr_schedule: Literal["constant", "linear", "cosine"] = "linear"
+    """How both learning rates fall from step to step of the run."""
+    lr_warmup_steps: int = Field(default=0, ge=0)
+    """Steps in which both learning rates climb."""
+    lr_floor: float = Field(default=0.0, ge=0, le=1)
+    """Share of the learning rates that is left at the last step."""
     critic_lr: float = Field(default=1e-3, gt=0)
     epochs: int = Field(default=2, ge=1)
     """Passes over a batch by the actor."""
@@ -107,8 +112,14 @@ class PPOConfig(Part):
     """Optimizer steps per pass."""
     critic_epochs: int = Field(default=2, ge=1)
     """Passes over a batch by the critic, before the actor moves."""
+    critic_minibatches: int | None = Field(default=None, ge=1)
+    """Optimizer steps per pass of the critic; default: as many as the actor's."""
     critic_warmup_steps: int = Field(default=1, ge=0)
     """Steps in which only the critic learns."""
+    critic_warmup_epochs: int | None = Field(default=None, ge=1)
+    """Passes of the critic in those steps; default: `critic_epochs`."""
+    critic_freeze_attention: bool = False
+    """The critic's attention stays as it was copied from the actor; only the rest of it learns."""
     gamma: float = Field(default=1.0, gt=0, le=1)
     actor_lambda_alpha: float = Field(default=1.5, gt=0)
     """Actor lambda = 1 - 1/(alpha * action tokens of the episode)."""
@@ -119,14 +130,60 @@ class PPOConfig(Part):
     """`clip`: PPO's pessimistic clip; `mask`: tokens outside the trust band carry no gradient on either side."""
     value_clip: float = Field(default=0.0, ge=0)
     """Clip range of the value around the old value; 0 switches it off."""
+    value_bins: int = Field(default=0, ge=0, le=4096)
+    """Bins of a categorical value head (HL-Gauss, Farebrother et al. 2024); 0: one number, squared error."""
+    value_low: float = 0.0
+    value_high: float = 1.0
+    """Returns that the bins of a categorical head can say: from `value_low` to `value_high`."""
+    value_sigma: float = Field(default=0.75, gt=0)
+    """Width of the target's bell of a categorical head, in bins."""
+    truncated: Literal["graded", "bootstrap"] = "graded"
+    """What ends an episode that ran out of steps or context: its grade, or the critic's value of where it was cut."""
+    old_logprobs: Literal["recorded", "recomputed"] = "recorded"
+    """What the ratio is taken to: the engine's log-probs, or the trainer's own before the update."""
+    tis_cap: float = Field(default=0.0, ge=0)
+    """Truncated importance sampling from the engine's to the trainer's log-probs, with `recomputed`; 0: none."""
+    kl_coef: float = Field(default=0.0, ge=0)
+    """Weight of the KL to the policy that the run started from; with 0, now and later, it is not kept."""
+    kl_coef_end: float | None = Field(default=None, ge=0)
+    """What `kl_coef` has become at the last step, in a straight line; default: it stays."""
+    kl_estimator: Literal["k2", "k3"] = "k3"
     target_kl: float = Field(default=0.03, ge=0)
     """End the actor's passes over a batch once the policy has moved this far (mean KL of a minibatch); 0: never."""
     entropy_coef: float = Field(default=0.0, ge=0)
+    entropy_coef_end: float | None = Field(default=None, ge=0)
+    """What `entropy_coef` has become at the last step, in a straight line; default: it stays."""
     clip_grad: float = Field(default=1.0, gt=0)
     weight_decay: float = Field(default=0.0, ge=0)
     batch_tokens: int = Field(default=8192, ge=64)
     """Token budget of one micro-batch (pack)."""
     whiten_advantages: bool = True
+
+    @property
+    def with_reference(self) -> bool:
+        """Whether a frozen reference policy takes part."""
+        return self.kl_coef > 0 or bool(self.kl_coef_end)
+
+    @model_validator(mode="after")
+    def _importance_weights_need_both_logprobs(self) -> PPOConfig:
+        if self.tis_cap and self.old_logprobs != "recomputed":
+            raise ValueError("ppo.tis_cap corrects recomputed log-probs: set ppo.old_logprobs to recomputed")
+        return self
+
+    @model_validator(mode="after")
+    def _bins_say_every_return(self) -> PPOConfig:
+        if not self.value_bins:
+            return self
+        if self.value_clip:
+            raise ValueError("ppo.value_clip is for a critic of one number: leave it out, or set ppo.value_bins to 0")
+        if self.value_low >= self.value_high:
+            raise ValueError("ppo.value_low must be below ppo.value_high")
+        margin = 2 * math.ceil(4 * self.value_sigma)
+        if self.value_bins <= margin:
+            raise ValueError(
+                f"ppo.value_bins must be above {margin}: so many lie outside the range of returns, to hold the tails"
+            )
+        return self
 
 
 class RewardConfig(Part):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +19,17 @@ import torch
 import torch.distributed as dist
 
 from audit.errors import EctypeError
-from rl import checkpoint, parallel
+from rl import checkpoint, parallel, schedules
 from rl.advantages import adaptive_lambda, explained_variance, gae, whiten
-from rl.config import LearnConfig, PolicyConfig, WarmStart
+from rl.config import LearnConfig, PolicyConfig, PPOConfig, WarmStart
 from rl.engine import MegatronEngine
 from rl.episode import Episode
-from rl.losses import policy_loss, supervised_loss, value_loss
+from rl.losses import categorical_value_loss, importance_weights, policy_loss, supervised_loss, value_loss
 from rl.models import MegatronModel, ModelShape, OptimizerConfig
 from rl.packing import Pack, Sample, balance, make_packs, sample
 from rl.rollout import Generation
 from rl.tokenizers import ByteCodec, ChatCodec, Codec
+from rl.value_head import ValueSupport
 
 Progress = Callable[..., None]
 
@@ -74,22 +76,25 @@ class Learner:
         self._critic_optimizer = OptimizerConfig(
             lr=ppo.critic_lr, clip_grad=ppo.clip_grad, weight_decay=ppo.weight_decay
         )
+        self._support = value_support(ppo)
         hf_weights = config.policy.kind != "tiny"
-        self.actor, self.critic = (
-            MegatronModel(
-                self.shape,
-                critic=critic,
-                seed=config.seed,
-                optimizer=optimizer,
-                initialize=not hf_weights,
-            )
-            for critic, optimizer in ((False, self._actor_optimizer), (True, self._critic_optimizer))
+        build = partial(MegatronModel, self.shape, seed=config.seed, initialize=not hf_weights)
+        self.actor = build(optimizer=self._actor_optimizer)
+        self.critic = build(
+            critic=True,
+            optimizer=self._critic_optimizer,
+            value_support=self._support,
+            freeze_attention=ppo.critic_freeze_attention,
         )
+        self.reference = build() if ppo.with_reference else None
+        """Frozen; a tiny policy's is loaded by `load_reference`."""
         if hf_weights:
             from rl import hf
 
             hf.load_weights(hf_folder(config.policy), self.actor)
             self.critic.copy_body(self.actor)
+            if self.reference is not None:
+                hf.load_weights(hf_folder(config.policy), self.reference)
         self._engine = MegatronEngine(self.actor)
 
     # --- every rank, in step ----------------------------------------------------------------------------------------
@@ -182,6 +187,19 @@ class Learner:
         checkpoint.load(folder, {"actor": self.actor})
         self._fresh_optimizer()
 
+    def load_reference(self, root: Path) -> None:
+        """The frozen reference policy becomes the one that `save_actor` wrote."""
+        self._lead("load_reference", root)
+        assert self.reference is not None
+        folder = checkpoint.latest(root)
+        if folder is None:
+            raise EctypeError(
+                "the policy that this run started from is gone: without it there is no reference to keep close to",
+                where=str(root),
+                remedy="restore the warm_start folder of the run, or start a new run with ppo.kl_coef: 0",
+            )
+        checkpoint.load(folder, {"actor": self.reference})
+
     def _fresh_optimizer(self) -> None:
         assert self.actor.optimizer is not None
         self.actor.optimizer.reset(self._actor_optimizer.lr)
@@ -189,64 +207,148 @@ class Learner:
     def update(self, episodes: Sequence[Episode], *, step: int) -> dict[str, float]:
         """One PPO step on graded episodes: values, advantages, critic, then (after the critic's warm-up) the actor.
 
-        `step` counts from 0; the learning-rate schedule, the warm-up and the order of the minibatches follow from it.
+        `step` counts from 0; the schedules, the warm-up and the order of the minibatches follow from it.
 
         Raises ValueError for an episode without a reward: an infrastructure failure must not get here.
         """
         self._lead("update", episodes, step=step)
         ppo = self._config.ppo
-        scale = 1.0 - step / self._config.trainer.steps if ppo.lr_schedule == "linear" else 1.0
-        self.actor.set_lr(ppo.actor_lr * scale)
-        self.critic.set_lr(ppo.critic_lr * scale)
-        samples, rewards = [], []
+        total = self._config.trainer.steps
+        factor = schedules.learning_rate_factor(
+            step, total=total, kind=ppo.lr_schedule, warmup=ppo.lr_warmup_steps, floor=ppo.lr_floor
+        )
+        self.actor.set_lr(ppo.actor_lr * factor)
+        self.critic.set_lr(ppo.critic_lr * factor)
         for episode in episodes:
             if episode.reward is None:
                 raise ValueError(f"episode {episode.id} has no reward")
-            samples.append(sample(episode.tokens, episode.action_mask, logprobs=episode.logprobs))
-            rewards.append(episode.reward)
-        samples, rewards = zip(
-            *((s, r) for s, r in zip(samples, rewards, strict=True) if s.action_mask.any()), strict=True
+        acting = [e for e in episodes if any(e.action_mask)]
+        if not acting:
+            return {"batch_tokens": 0.0}
+        samples = [sample(e.tokens, e.action_mask, logprobs=e.logprobs) for e in acting]
+        self._estimate(
+            samples,
+            [e.reward or 0.0 for e in acting],
+            [e.status == "truncated" and ppo.truncated == "bootstrap" for e in acting],
         )
-        self._estimate(samples, rewards)
         masks = [s.action_mask for s in samples]
         stats = {
             "explained_variance": explained_variance([s.values for s in samples], [s.returns for s in samples], masks),
             "value_mean": float(np.mean([s.values[s.action_mask > 0].mean() for s in samples])),
             "batch_tokens": float(sum(len(s.tokens) for s in samples)),
         }
-        stats |= self._passes(self.critic, samples, ppo.critic_epochs, self._critic_loss, step)
-        if step >= ppo.critic_warmup_steps:
-            stats |= self._passes(self.actor, samples, ppo.epochs, self._actor_loss, step)
+        epochs = schedules.critic_passes(
+            step,
+            epochs=ppo.critic_epochs,
+            critic_warmup_steps=ppo.critic_warmup_steps,
+            warmup_epochs=ppo.critic_warmup_epochs,
+        )
+        minibatches = ppo.critic_minibatches or ppo.minibatches
+        stats |= self._passes(self.critic, samples, epochs, minibatches, self._critic_loss, step)
+        if schedules.actor_learns(step, critic_warmup_steps=ppo.critic_warmup_steps):
+            stats |= self._prepare_actor(samples)
+            coefficients = {
+                "entropy_coef": schedules.coefficient(
+                    step, total=total, start=ppo.entropy_coef, end=ppo.entropy_coef_end
+                ),
+                "kl_coef": schedules.coefficient(step, total=total, start=ppo.kl_coef, end=ppo.kl_coef_end),
+            }
+            loss = partial(self._actor_loss, **coefficients)
+            stats |= self._passes(self.actor, samples, ppo.epochs, ppo.minibatches, loss, step)
         return stats
 
-    def _estimate(self, samples: Sequence[Sample], rewards: Sequence[float]) -> None:
-        """Fill in values, advantages and returns. Value targets use their own lambda (decoupled GAE)."""
+    def _estimate(self, samples: Sequence[Sample], rewards: Sequence[float], cut: Sequence[bool] | None = None) -> None:
+        """Fill in values, advantages and returns. Value targets use their own lambda (decoupled GAE).
+
+        An episode that was `cut` has no outcome: the value of the state it was cut off in stands for it.
+        """
         ppo = self._config.ppo
-        for index, values in self._values(samples):
-            samples[index].values = values
-        advantages = []
-        for one, reward in zip(samples, rewards, strict=True):
+        if cut is None or not any(cut):
+            found = [(index, values, 0.0) for index, values in self._values(samples)]
+            cut = [False] * len(samples)
+        else:
+            found = [(index, values[:-1], float(values[-1])) for index, values in self._values_and_final(samples)]
+        advantages: list[np.ndarray] = [np.zeros(0)] * len(samples)
+        for index, values, final in found:
+            one = samples[index]
+            one.values = values
             per_token = np.zeros(len(one.tokens))
-            per_token[np.flatnonzero(one.action_mask)[-1]] = reward
+            if not cut[index]:
+                per_token[np.flatnonzero(one.action_mask)[-1]] = rewards[index]
+            bootstrap = final if cut[index] else 0.0
             lam = adaptive_lambda(int(one.action_mask.sum()), ppo.actor_lambda_alpha)
-            advantage, _ = gae(per_token, one.values, one.action_mask, gamma=ppo.gamma, lam=lam)
-            _, returns = gae(per_token, one.values, one.action_mask, gamma=ppo.gamma, lam=ppo.critic_lambda)
-            advantages.append(advantage)
+            advantages[index], _ = gae(
+                per_token, values, one.action_mask, gamma=ppo.gamma, lam=lam, bootstrap=bootstrap
+            )
+            _, returns = gae(
+                per_token, values, one.action_mask, gamma=ppo.gamma, lam=ppo.critic_lambda, bootstrap=bootstrap
+            )
             one.returns = returns.astype(np.float32)
         if ppo.whiten_advantages:
             advantages = whiten(advantages, [s.action_mask for s in samples])
         for one, advantage in zip(samples, advantages, strict=True):
             one.advantages = advantage.astype(np.float32)
 
+    def _prepare_actor(self, samples: Sequence[Sample]) -> dict[str, float]:
+        """Old log-probs of the trainer itself with their importance weights, and those of the reference, if wanted."""
+        ppo = self._config.ppo
+        if self.reference is not None:
+            for index, logprobs in self._logprobs(self.reference, samples):
+                samples[index].ref_logprobs = logprobs
+        if ppo.old_logprobs == "recorded":
+            return {}
+        difference, weights = [], []
+        for index, logprobs in self._logprobs(self.actor, samples):
+            one = samples[index]
+            acts = one.action_mask > 0
+            difference.append(np.abs(logprobs - one.logprobs)[acts])
+            if ppo.tis_cap:
+                now, then, mask = (torch.from_numpy(a) for a in (logprobs, one.logprobs, one.action_mask))
+                one.weights = importance_weights(now, then, mask, cap=ppo.tis_cap).numpy()
+                weights.append(one.weights[acts])
+            one.logprobs = logprobs
+        stats = {"logprob_difference": float(np.concatenate(difference).mean())}
+        if weights:
+            flat = np.concatenate(weights)
+            stats |= {"tis_weight": float(flat.mean()), "tis_capped": float((flat >= ppo.tis_cap).mean())}
+        return stats
+
     def _values(self, samples: Sequence[Sample]) -> list[tuple[int, np.ndarray]]:
-        """(index, values [tokens]) of every sample; data-parallel ranks share the work."""
+        """(index, values [tokens]) of every sample."""
+        return self._of_each(samples, lambda packs: _pieces(packs, self.critic.values(packs)))
+
+    def _values_and_final(self, samples: Sequence[Sample]) -> list[tuple[int, np.ndarray]]:
+        """(index, values [tokens + 1]): the last one is of the state after the last token."""
+
+        def run(packs: Sequence[Pack]) -> list[list[np.ndarray]]:
+            values, finals = zip(*self.critic.values_and_final(packs), strict=True) if packs else ((), ())
+            return [
+                [np.append(piece, last) for piece, last in zip(pieces, _array(final), strict=True)]
+                for pieces, final in zip(_pieces(packs, values), finals, strict=True)
+            ]
+
+        return self._of_each(samples, run)
+
+    def _logprobs(self, model: MegatronModel, samples: Sequence[Sample]) -> list[tuple[int, np.ndarray]]:
+        """(index, log-probs [tokens] at the sampling temperature) of every sample."""
+        temperature = self._temperature
+        return self._of_each(samples, lambda packs: _pieces(packs, model.logprobs(packs, temperature=temperature)))
+
+    def _of_each(
+        self, samples: Sequence[Sample], run: Callable[[Sequence[Pack]], list[list[np.ndarray]]]
+    ) -> list[tuple[int, np.ndarray]]:
+        """(index, what `run` makes of it) of every sample; data-parallel ranks share the work.
+
+        `run` gets packs and returns one array per sequence of each.
+        """
         shares = balance([len(s.tokens) for s in samples], parallel.dp_size())
         mine = shares[parallel.dp_rank()]
         packs = make_packs([samples[i] for i in mine], self._config.ppo.batch_tokens)
-        own: list[tuple[int, np.ndarray]] = []
-        for pack, values in zip(packs, self.critic.values(packs), strict=True):
-            pieces = pack.split(values.float().cpu().numpy())
-            own += [(mine[i], piece) for i, piece in zip(pack.indices, pieces, strict=True)]
+        own = [
+            (mine[i], piece)
+            for pack, pieces in zip(packs, run(packs), strict=True)
+            for i, piece in zip(pack.indices, pieces, strict=True)
+        ]
         if parallel.dp_size() == 1:
             return own
         parts: list[list[tuple[int, np.ndarray]]] = [[] for _ in range(parallel.dp_size())]
@@ -259,7 +361,13 @@ class Learner:
         return make_packs([batch[i] for i in mine], budget)
 
     def _passes(
-        self, model: MegatronModel, samples: Sequence[Sample], epochs: int, loss: Callable[..., Any], step: int
+        self,
+        model: MegatronModel,
+        samples: Sequence[Sample],
+        epochs: int,
+        minibatches: int,
+        loss: Callable[..., Any],
+        step: int,
     ) -> dict[str, float]:
         """`epochs` passes in random minibatches of whole episodes; statistics are means over the optimizer steps."""
         ppo = self._config.ppo
@@ -268,7 +376,7 @@ class Learner:
         collected: list[dict[str, float]] = []
         for _ in range(epochs):
             order = rng.sample(samples, len(samples))
-            for part in np.array_split(np.arange(len(order)), min(ppo.minibatches, len(order))):
+            for part in np.array_split(np.arange(len(order)), min(minibatches, len(order))):
                 batch = [order[i] for i in part]
                 normalizer = float(sum(s.action_mask.sum() for s in batch))
                 packs = self._share(batch, ppo.batch_tokens)
@@ -276,7 +384,7 @@ class Learner:
                     packs, lambda out, pack, n=normalizer: loss(out, pack, n), temperature=self._temperature
                 )
                 collected.append(stats)
-                if ppo.target_kl and stats.get("kl", 0.0) > ppo.target_kl:
+                if ppo.target_kl and "kl" in stats and parallel.agree(stats["kl"] > ppo.target_kl):
                     return _means(name, collected)
         return _means(name, collected)
 
@@ -284,7 +392,7 @@ class Learner:
     def _temperature(self) -> float:
         return self._config.rollout.temperature
 
-    def _actor_loss(self, out: Any, pack: Pack, normalizer: float) -> Any:
+    def _actor_loss(self, out: Any, pack: Pack, normalizer: float, *, entropy_coef: float, kl_coef: float) -> Any:
         ppo = self._config.ppo
         return policy_loss(
             out.logprobs,
@@ -295,16 +403,30 @@ class Learner:
             eps_high=ppo.eps_high,
             mode=ppo.ratio,
             entropy=out.entropy,
-            entropy_coef=ppo.entropy_coef,
+            entropy_coef=entropy_coef,
+            ref_logprobs=None if self.reference is None else self._tensor(pack.ref_logprobs),
+            kl_coef=kl_coef,
+            kl_estimator=ppo.kl_estimator,
+            weights=self._tensor(pack.weights) if ppo.tis_cap else None,
             normalizer=normalizer,
         )
 
     def _critic_loss(self, out: Any, pack: Pack, normalizer: float) -> Any:
+        returns, mask = self._tensor(pack.returns), self._tensor(pack.action_mask)
+        if self._support is not None:
+            return categorical_value_loss(
+                out.value_outputs,
+                returns,
+                mask,
+                edges=self._support.edges(parallel.device()),
+                sigma=self._support.sigma * self._support.width,
+                normalizer=normalizer,
+            )
         return value_loss(
             out.values,
             self._tensor(pack.values),
-            self._tensor(pack.returns),
-            self._tensor(pack.action_mask),
+            returns,
+            mask,
             clip=self._config.ppo.value_clip or None,
             normalizer=normalizer,
         )
@@ -313,13 +435,29 @@ class Learner:
         return torch.from_numpy(array).to(parallel.device())
 
 
-_OWN_NAME = {"policy_loss", "value_loss", "kl", "ratio", "outside", "entropy", "ref_kl", "value_clipped"}
+def _array(tensor: torch.Tensor) -> np.ndarray:
+    return tensor.float().cpu().numpy()
+
+
+def _pieces(packs: Sequence[Pack], tensors: Sequence[torch.Tensor]) -> list[list[np.ndarray]]:
+    """Tensors [tokens] of packs, cut into one array per sequence."""
+    return [pack.split(_array(tensor)) for pack, tensor in zip(packs, tensors, strict=True)]
+
+
+_OWN_NAME = {"policy_loss", "value_loss", "kl", "ratio", "outside", "clipped", "entropy", "ref_kl", "value_clipped"}
 
 
 def _means(name: str, collected: list[dict[str, float]]) -> dict[str, float]:
     means = {key: float(np.mean([c[key] for c in collected])) for key in collected[0]}
     means["updates"] = float(len(collected))
     return {key if key in _OWN_NAME else f"{name}_{key}": value for key, value in means.items()}
+
+
+def value_support(ppo: PPOConfig) -> ValueSupport | None:
+    """The bins of a categorical critic, None for one of a single number."""
+    if not ppo.value_bins:
+        return None
+    return ValueSupport(bins=ppo.value_bins, low=ppo.value_low, high=ppo.value_high, sigma=ppo.value_sigma)
 
 
 def make_codec(policy: PolicyConfig) -> Codec:

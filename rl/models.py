@@ -24,7 +24,6 @@ from megatron.core.models.gpt import GPTModel
 from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
 from megatron.core.transformer import TransformerConfig
 from megatron.core.transformer.transformer_layer import TransformerLayer
-from megatron.core.transformer.utils import make_sharded_tensors_for_checkpoint
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
@@ -34,8 +33,9 @@ from rl.attention import PackedAttention, PackedSequences
 from rl.logprobs import logprobs_and_entropy
 from rl.optimizer import FlatAdamW, OptimizerConfig
 from rl.packing import Pack
+from rl.value_head import ValueHead, ValueSupport
 
-__all__ = ["MegatronModel", "ModelShape", "OptimizerConfig", "PackOutputs"]
+__all__ = ["MegatronModel", "ModelShape", "OptimizerConfig", "PackOutputs", "ValueSupport"]
 
 
 class ModelShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -94,12 +94,14 @@ class PackOutputs:
     """What a loss function is given of one pack, all [tokens]; an actor has no values, a critic nothing else.
 
     `logprobs` and `entropy` are computed for action tokens and 0 elsewhere; `values` for all but the first token of
-    each sequence, where it is 0.
+    each sequence, where it is 0. `value_outputs` [tokens, outputs] is what the critic's head said, which the values
+    follow from (logits over bins, if it is a categorical one); an actor has none.
     """
 
     logprobs: Tensor
     entropy: Tensor
     values: Tensor
+    value_outputs: Tensor | None = None
 
 
 LossFunction = Callable[[PackOutputs, Pack], tuple[Tensor, dict[str, Tensor]]]
@@ -110,7 +112,8 @@ class MegatronModel:
     """An actor (`critic=False`) or a critic. Without an optimizer configuration it cannot train and holds no state.
 
     The weights depend on `seed` only, not on the layout. `initialize=False` leaves them undefined, for a caller that
-    loads them anyway.
+    loads them anyway. A critic with `value_support` has a categorical head; with `freeze_attention` the projections
+    of its attention do not learn and have no optimizer state.
     """
 
     def __init__(
@@ -122,6 +125,8 @@ class MegatronModel:
         optimizer: OptimizerConfig | None = None,
         dtype: torch.dtype = torch.float32,
         initialize: bool = True,
+        value_support: ValueSupport | None = None,
+        freeze_attention: bool = False,
     ) -> None:
         shape.validate(parallel.tp_size())
         self.shape = shape
@@ -130,9 +135,13 @@ class MegatronModel:
         config = _transformer_config(shape, dtype, initialize)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.gpt = _build(shape, config, critic).to(self.device, dtype)
-        self.gpt.requires_grad_(optimizer is not None)
-        self.optimizer = FlatAdamW(list(self.gpt.named_parameters()), optimizer) if optimizer else None
+            self.gpt = _build(shape, config, critic, value_support).to(self.device, dtype)
+        learning = []
+        for name, parameter in self.gpt.named_parameters():
+            parameter.requires_grad_(optimizer is not None and not (freeze_attention and _in_attention(name)))
+            if parameter.requires_grad:
+                learning.append((name, parameter))
+        self.optimizer = FlatAdamW(learning, optimizer) if optimizer else None
         inverse = self.gpt.rotary_pos_emb.inv_freq.to(self.device)
         angles = torch.outer(torch.arange(shape.max_positions, device=self.device, dtype=torch.float32), inverse)
         self._activation_limit = _activation_limit(self.device)
@@ -155,7 +164,7 @@ class MegatronModel:
         """`values`, and beside them V(state after the last token) of each sequence, to bootstrap truncated ones."""
         out = []
         for pack in packs:
-            raw = self._raw_values(self._hidden(pack))
+            raw = self.value_head.values(self._value_outputs(self._hidden(pack)))
             starts = _starts(pack, self.device)
             out.append((_shift(raw, starts[:-1]), raw[starts[1:] - 1]))
         return out
@@ -249,9 +258,11 @@ class MegatronModel:
     def _outputs(self, pack: Pack, temperature: float) -> PackOutputs:
         hidden = self._hidden(pack)
         if self.critic:
-            values = _shift(self._raw_values(hidden), _starts(pack, self.device)[:-1])
+            raw = self._value_outputs(hidden)
+            starts = _starts(pack, self.device)[:-1]
+            values = _shift(self.value_head.values(raw), starts)
             nothing = torch.zeros_like(values)
-            return PackOutputs(logprobs=nothing, entropy=nothing, values=values)
+            return PackOutputs(logprobs=nothing, entropy=nothing, values=values, value_outputs=_shift(raw, starts))
         acts = torch.from_numpy(pack.action_mask.nonzero()[0]).to(self.device)
         targets = torch.from_numpy(pack.tokens).to(self.device, torch.long)[acts]
         logprobs, entropy = logprobs_and_entropy(hidden[acts - 1], self.output_weight, targets, temperature=temperature)
@@ -262,8 +273,8 @@ class MegatronModel:
             values=nothing,
         )
 
-    def _raw_values(self, hidden: Tensor) -> Tensor:
-        return self.value_head(hidden)[0][:, 0]
+    def _value_outputs(self, hidden: Tensor) -> Tensor:
+        return self.value_head(hidden)[0]
 
 
 class RecomputedLayer(TransformerLayer):
@@ -276,25 +287,6 @@ class RecomputedLayer(TransformerLayer):
         if kwargs["packed_seq_params"].recompute:
             return checkpoint(super().forward, *args, **kwargs, use_reentrant=False, preserve_rng_state=False)
         return super().forward(*args, **kwargs)
-
-
-class ValueHead(torch.nn.Linear):
-    """One number per hidden state, whole on every tensor-parallel rank, starting at zero everywhere.
-
-    It stands where Megatron has its output layer, hence the signature of `forward`.
-    """
-
-    def __init__(self, config: TransformerConfig) -> None:
-        super().__init__(config.hidden_size, 1, dtype=config.params_dtype)
-        torch.nn.init.zeros_(self.weight)
-        torch.nn.init.zeros_(self.bias)
-
-    def forward(self, input: Tensor) -> tuple[Tensor, None]:
-        out = F.linear(input, self.weight, self.bias)
-        return out.to(torch.promote_types(out.dtype, torch.float32)), None
-
-    def sharded_state_dict(self, prefix: str = "", sharded_offsets: tuple = (), metadata: dict | None = None) -> dict:
-        return make_sharded_tensors_for_checkpoint(self.state_dict(keep_vars=True), prefix, {}, sharded_offsets)
 
 
 def _transformer_config(shape: ModelShape, dtype: torch.dtype, initialize: bool) -> TransformerConfig:
@@ -331,7 +323,7 @@ def _transformer_config(shape: ModelShape, dtype: torch.dtype, initialize: bool)
     )
 
 
-def _build(shape: ModelShape, config: TransformerConfig, critic: bool) -> GPTModel:
+def _build(shape: ModelShape, config: TransformerConfig, critic: bool, support: ValueSupport | None) -> GPTModel:
     spec: Any = get_gpt_layer_local_spec(normalization="RMSNorm")
     spec.module = RecomputedLayer
     spec.submodules.self_attention.submodules.core_attention = PackedAttention
@@ -348,8 +340,12 @@ def _build(shape: ModelShape, config: TransformerConfig, critic: bool) -> GPTMod
     )
     if critic:
         gpt.share_embeddings_and_output_weights = False
-        gpt.output_layer = ValueHead(config)  # pyright: ignore[reportAttributeAccessIssue]
+        gpt.output_layer = ValueHead(config, support)  # pyright: ignore[reportAttributeAccessIssue]
     return gpt
+
+
+def _in_attention(parameter: str) -> bool:
+    return ".self_attention." in parameter
 
 
 def _activation_limit(device: torch.device) -> int:
@@ -364,5 +360,5 @@ def _starts(pack: Pack, device: torch.device) -> Tensor:
 
 
 def _shift(raw: Tensor, starts: Tensor) -> Tensor:
-    """Output at position i-1 becomes the entry of token i; the first token of each sequence gets 0."""
-    return F.pad(raw[:-1], (1, 0)).index_fill(0, starts, 0.0)
+    """Output at position i-1 becomes the entry of token i; the first token of each sequence gets 0. [tokens, ...]"""
+    return F.pad(raw[:-1], (0, 0) * (raw.ndim - 1) + (1, 0)).index_fill(0, starts, 0.0)

@@ -29,11 +29,15 @@ class Sample(msgspec.Struct, kw_only=True):
     tokens: Ints
     action_mask: Ints
     logprobs: Floats
-    """Recorded at rollout, at the sampling temperature."""
+    """Old log-probs, which the ratio is taken to: recorded at rollout, at the sampling temperature."""
     advantages: Floats
     returns: Floats
     values: Floats
     """The critic's values when the advantages were computed."""
+    weights: Floats
+    """What the policy gradient of each token is multiplied by, see `rl.losses.importance_weights`; 1 by default."""
+    ref_logprobs: Floats
+    """Of the frozen reference policy, where there is one."""
 
 
 def sample(
@@ -47,7 +51,13 @@ def sample(
 ) -> Sample:
     """Build a `Sample`, checking that everything is as long as `tokens`; raises ValueError if not."""
     length = len(tokens)
-    floats = {"logprobs": logprobs, "advantages": advantages, "returns": returns, "values": values}
+    floats = {
+        "logprobs": logprobs,
+        "advantages": advantages,
+        "returns": returns,
+        "values": values,
+        "ref_logprobs": None,
+    }
     arrays = {
         name: np.zeros(length, np.float32) if given is None else np.asarray(given, np.float32)
         for name, given in floats.items()
@@ -58,7 +68,7 @@ def sample(
             raise ValueError(f"sample of {length} tokens has {name} of shape {array.shape}")
     if length and mask[0]:
         raise ValueError("the first token of a sequence cannot be an action: nothing precedes it")
-    return Sample(tokens=np.asarray(tokens, np.int64), action_mask=mask, **arrays)
+    return Sample(tokens=np.asarray(tokens, np.int64), action_mask=mask, weights=np.ones(length, np.float32), **arrays)
 
 
 class Pack(msgspec.Struct, kw_only=True):
@@ -72,6 +82,8 @@ class Pack(msgspec.Struct, kw_only=True):
     advantages: Floats
     returns: Floats
     values: Floats
+    weights: Floats
+    ref_logprobs: Floats
     indices: list[int]
 
     @property
@@ -142,5 +154,7 @@ def _join(samples: Sequence[Sample], group: list[int]) -> Pack:
         advantages=np.concatenate([s.advantages for s in members]),
         returns=np.concatenate([s.returns for s in members]),
         values=np.concatenate([s.values for s in members]),
+        weights=np.concatenate([s.weights for s in members]),
+        ref_logprobs=np.concatenate([s.ref_logprobs for s in members]),
         indices=list(group),
     )

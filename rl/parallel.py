@@ -114,3 +114,12 @@ def sum_over_dp(stats: Mapping[str, float]) -> dict[str, float]:
         for name, value in part.items():
             total[name] = total.get(name, 0.0) + value
     return total
+
+
+def agree(decision: bool) -> bool:
+    """Rank 0's decision, on every rank: where rounding might let them differ, and a rank would wait for ever."""
+    if world() == 1:
+        return decision
+    told = torch.tensor([float(decision)], device=device())
+    dist.broadcast(told, src=0)
+    return bool(told.item())

@@ -99,6 +99,8 @@ async def _train(
         log.info("resumed at step %d from %s", state.step, newest.name)
     else:
         await _prepare(config, learner, tasks, sessions, run_dir, repertoire)
+    if config.policy.kind == "tiny" and learner.reference is not None:
+        learner.load_reference(run_dir / "warm_start")
     metrics = MetricsLog(run_dir / "metrics" / "trainer.jsonl", resumed_step=state.step)
 
     def save() -> None:

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rl.advantages import adaptive_lambda, explained_variance, gae, whiten
+from rl.config import PPOConfig
 
 
 def test_discount_counts_action_tokens_only() -> None:
@@ -81,13 +82,26 @@ def test_any_observations_between_leave_advantages_unchanged(turns: list[tuple[i
     np.testing.assert_allclose(spread[np.asarray(mask) == 1], plain, atol=1e-12)
 
 
-def test_terminal_signal_reaches_the_first_of_many_tokens() -> None:
-    tokens = 200 * 30
-    lam = adaptive_lambda(tokens, 1.5)
-    rewards = np.zeros(tokens)
-    rewards[-1] = 1.0
-    advantages, _ = gae(rewards, np.zeros(tokens), np.ones(tokens), gamma=1.0, lam=lam)
+def test_terminal_signal_reaches_the_first_token_of_a_long_episode_with_the_defaults() -> None:
+    ppo = PPOConfig()
+    tokens, steps = 30, 200
+    lam = adaptive_lambda(steps * tokens, ppo.actor_lambda_alpha)
+    rewards, mask = np.zeros(2 * steps * tokens), np.tile([1] * tokens + [0] * tokens, steps)
+    rewards[-1] = 1.0  # after the last observation
+    advantages, _ = gae(rewards, np.zeros(len(mask)), mask, gamma=ppo.gamma, lam=lam)
     assert advantages[0] == pytest.approx(np.exp(-1 / 1.5), rel=1e-3)
+    _, returns = gae(rewards, np.zeros(len(mask)), mask, gamma=ppo.gamma, lam=ppo.critic_lambda)
+    assert (returns[mask == 1] == 1.0).all(), "the critic is told the outcome whole, everywhere"
+
+
+@pytest.mark.parametrize("length", [1, 2, 500])
+def test_all_zero_episodes(length: int) -> None:
+    ones, zeros = np.ones(length), np.zeros(length)
+    for mask in (ones, zeros):
+        advantages, returns = gae(zeros, zeros, mask, gamma=1.0, lam=adaptive_lambda(int(mask.sum()), 1.5))
+        assert not advantages.any() and not returns.any()
+        assert not whiten([advantages], [mask])[0].any()
+        assert explained_variance([zeros], [returns], [mask]) == 0.0
 
 
 def test_adaptive_lambda() -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+from audit.errors import EctypeError
 from rl.config import WarmStart
 from rl.learner import Learner
 from rl.packing import Sample, make_packs, sample
@@ -149,6 +150,111 @@ def test_the_schedule_ends_at_zero() -> None:
     before = weights(learner.actor)
     learner.update(episodes, step=10)
     assert all(torch.equal(now, before[name]) for name, now in weights(learner.actor).items())
+
+
+def test_learning_rates_follow_the_plan() -> None:
+    plan = {"lr_schedule": "cosine", "lr_warmup_steps": 2, "lr_floor": 0.1, "actor_lr": 1e-3, "critic_lr": 1e-2}
+    learner = Learner(config(ppo=plan))
+    episodes, seen = as_sampled(learner, batch()), []
+    for step in (0, 2, 6, 10):
+        learner.update(episodes, step=step)
+        rates = [group["lr"] for m in (learner.actor, learner.critic) for group in m.optimizer._adam.param_groups]  # type: ignore[union-attr]
+        seen.append((rates[0], rates[-1]))
+    # ten steps, of which two climb: 1/3, then the whole, the middle and the end of the cosine
+    expected = [(1e-3 * f, 1e-2 * f) for f in (1 / 3, 1.0, 0.55, 0.1)]
+    np.testing.assert_allclose(seen, expected, rtol=1e-9)
+
+
+def test_the_critic_learns_more_often_than_the_actor_and_still_more_in_its_warm_up() -> None:
+    plan = {
+        "minibatches": 1, "epochs": 2, "critic_minibatches": 3, "critic_epochs": 2,
+        "critic_warmup_steps": 1, "critic_warmup_epochs": 4, "target_kl": 0.0,
+    }  # fmt: skip
+    learner = Learner(config(ppo=plan))
+    episodes = as_sampled(learner, batch())
+    first, second = (learner.update(episodes, step=step) for step in range(2))
+    assert first["critic_updates"] == 12 and "actor_updates" not in first
+    assert (second["critic_updates"], second["actor_updates"]) == (6, 2)
+
+
+def test_an_episode_that_was_cut_ends_in_the_value_of_where_it_was_cut() -> None:
+    told = {"gamma": 0.9, "whiten_advantages": False, "truncated": "bootstrap", "critic_lambda": 1.0}
+    learner = Learner(config(ppo=told))
+    give_opinions(learner)
+    episodes = batch()
+    made = samples_of(episodes)
+    (pack,) = make_packs([made[2]], 1024)
+    ((values, final),) = learner.critic.values_and_final([pack])
+    learner._estimate(made, [1.0] * 5, [False, False, True, False, False])
+    acts = np.flatnonzero(made[2].action_mask)
+    assert final.item() != 0.0
+    for k, i in enumerate(acts):
+        assert made[2].values[i] == pytest.approx(values[i].item(), abs=1e-5)
+        assert made[2].returns[i] == pytest.approx(final.item() * 0.9 ** (len(acts) - k), abs=1e-5)
+    ended = np.flatnonzero(made[0].action_mask)
+    assert made[0].returns[ended[-1]] == pytest.approx(1.0, abs=1e-6), "one that ended keeps its reward"
+
+
+@pytest.mark.parametrize("how", ["graded", "bootstrap"])
+def test_a_truncated_episode_counts_its_grade_unless_told_otherwise(how: str) -> None:
+    learner = Learner(config(ppo={"truncated": how, "critic_lr": 1e-2, "critic_epochs": 5}))
+    episodes = as_sampled(learner, batch())
+    for one in episodes:
+        one.status, one.reward = "truncated", 1.0
+    stats = [learner.update(episodes, step=step) for step in range(2)]
+    # the critic starts at zero and says of itself that it is right, or learns that all of them were worth 1
+    assert (stats[1]["value_mean"] > 0.1) == (how == "graded")
+    assert (stats[0]["value_loss"] > 0) == (how == "graded")
+
+
+def test_recomputed_logprobs_are_the_trainers_and_the_engines_become_weights() -> None:
+    told = {"old_logprobs": "recomputed", "tis_cap": 1.5, "epochs": 1, "minibatches": 1, "whiten_advantages": False}
+    learner = Learner(config(ppo=told))
+    made = samples_of(as_sampled(learner, batch()))
+    true = [s.logprobs.copy() for s in made]
+    for one in made:  # an engine that said half as likely as it was, everywhere but on the first action token
+        acts = np.flatnonzero(one.action_mask)
+        one.logprobs[acts[1:]] -= np.float32(np.log(2))
+    stats = learner._prepare_actor(made)
+    for one, logprobs in zip(made, true, strict=True):
+        acts = np.flatnonzero(one.action_mask)
+        np.testing.assert_allclose(one.logprobs[acts], logprobs[acts], atol=1e-5)
+        np.testing.assert_allclose(one.weights[acts], [1.0] + [1.5] * (len(acts) - 1), atol=1e-5)
+        assert (one.weights[one.action_mask == 0] == 1).all()
+    tokens, firsts = sum(int(s.action_mask.sum()) for s in made), len(made)
+    assert stats["tis_capped"] == pytest.approx((tokens - firsts) / tokens)
+    assert stats["logprob_difference"] == pytest.approx(np.log(2) * (tokens - firsts) / tokens, rel=1e-3)
+    assert learner.update(as_sampled(learner, batch()), step=0)["ratio"] == pytest.approx(1, abs=1e-4)
+
+
+def test_the_reference_is_the_policy_of_the_start_and_holds_the_actor_back(tmp_path: Path) -> None:
+    distance = {}
+    for kl_coef in (0.001, 100.0):
+        learner = Learner(config(ppo={"kl_coef": kl_coef, "actor_lr": 3e-3, "target_kl": 0.0, "epochs": 4}))
+        learner.save_actor(tmp_path / f"{kl_coef}")
+        learner.load_reference(tmp_path / f"{kl_coef}")
+        assert learner.reference is not None and learner.reference.optimizer is None
+        start = weights(learner.actor)
+        stats = [learner.update(as_sampled(learner, batch()), step=step) for step in range(4)]
+        assert all(torch.equal(now, start[name]) for name, now in weights(learner.reference).items())
+        distance[kl_coef] = stats[-1]["ref_kl"]
+    assert distance[100.0] < 0.2 * distance[0.001]
+    with pytest.raises(EctypeError, match="the policy that this run started from is gone"):
+        learner.load_reference(tmp_path / "nowhere")
+    assert Learner(config()).reference is None
+
+
+def test_a_categorical_critic_learns_the_outcome() -> None:
+    told = {"value_bins": 31, "critic_lr": 1e-2, "critic_epochs": 8, "critic_warmup_steps": 99}
+    learner = Learner(config(ppo=told))
+    stats = [learner.update(as_sampled(learner, batch()), step=step) for step in range(6)]
+    assert stats[0]["value_mean"] == pytest.approx(0.5)
+    assert stats[-1]["explained_variance"] > 0.5
+
+
+def test_a_batch_in_which_nobody_acted_is_no_error() -> None:
+    learner = Learner(config())
+    assert learner.update([episode("silent", [], 0.0)], step=0) == {"batch_tokens": 0.0}
 
 
 def test_passes_end_where_the_policy_has_moved_far_enough() -> None:

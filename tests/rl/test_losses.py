@@ -5,7 +5,14 @@ import math
 import pytest
 import torch
 
-from rl.losses import policy_loss, supervised_loss, value_loss
+from rl.losses import (
+    categorical_value_loss,
+    hl_gauss,
+    importance_weights,
+    policy_loss,
+    supervised_loss,
+    value_loss,
+)
 
 F64 = torch.float64
 
@@ -128,6 +135,111 @@ def test_value_loss() -> None:
     torch.testing.assert_close(values.grad, t(0.0, -0.475, 0.0))
     plain, _ = value_loss(values, t(0, 0, 0), t(1.0, 1.0, 0.0), t(1, 1, 0), clip=None, normalizer=2)
     assert plain.item() == pytest.approx(0.5 * 0.9025 / 2)
+
+
+def test_clipped_counts_the_gradients_that_the_band_took_away() -> None:
+    ratios = t(0.5, 2.0, 0.5, 2.0, 1.0)
+    advantages = t(1, 1, -1, -1, 1)
+    for mode, expected in (("clip", 2), ("mask", 4)):
+        logprobs = ratios.log().requires_grad_()
+        loss, stats = policy(logprobs, torch.zeros_like(ratios), advantages, torch.ones(5), mode=mode)
+        loss.backward()
+        assert logprobs.grad is not None
+        assert stats["clipped"].item() == expected == (logprobs.grad == 0).sum().item()
+        assert stats["outside"].item() == 4
+
+
+def test_importance_weights_are_truncated_from_above() -> None:
+    trainer, engine = t(2.0, 0.5, 1.0, 9.0).log(), t(1.0, 1.0, 1.0, 1.0).log()
+    weights = importance_weights(trainer.requires_grad_(), engine, t(1, 1, 1, 0), cap=1.5)
+    torch.testing.assert_close(weights, t(1.5, 0.5, 1.0, 1.0))
+    assert not weights.requires_grad
+    assert importance_weights(t(500.0), t(0.0), t(1), cap=2.0).item() == 2.0
+
+
+@pytest.mark.parametrize("mode", ["mask", "clip"])
+def test_weights_scale_the_policy_gradient_and_nothing_else(mode: str) -> None:
+    logprobs = t(-1.0, -1.0, -1.0).requires_grad_()
+    loss, stats = policy(
+        logprobs, t(-1, -1, -1), t(1, -2, 4), t(1, 1, 0), mode=mode, weights=t(0.5, 1.5, math.inf),
+        entropy=t(1, 1, 1), entropy_coef=1.0, normalizer=2,
+    )  # fmt: skip
+    loss.backward()
+    assert loss.item() == pytest.approx((-0.5 + 3.0) / 2 - 1.0)
+    assert logprobs.grad is not None
+    torch.testing.assert_close(logprobs.grad, t(-0.25, 1.5, 0.0))
+    assert stats["ratio"].item() == 1.0
+
+
+def test_reference_penalty_and_its_gradient() -> None:
+    for estimator, value, slope in (("k3", math.exp(-0.5) - 0.5, 1 - math.exp(-0.5)), ("k2", 0.125, 0.5)):
+        logprobs = t(-1.0, 7.0).requires_grad_()
+        loss, stats = policy(
+            logprobs, t(-1, 0), t(0, 0), t(1, 0), ref_logprobs=t(-1.5, 0), kl_coef=2.0, kl_estimator=estimator
+        )
+        loss.backward()
+        assert stats["ref_kl"].item() == pytest.approx(value)
+        assert loss.item() == pytest.approx(2 * value)
+        assert logprobs.grad is not None
+        torch.testing.assert_close(logprobs.grad, t(2 * slope, 0.0))
+
+
+def test_the_gradient_of_k_two_is_that_of_the_exact_kl() -> None:
+    """Expected over the policy's own samples, as Tang & Munos (2025) have it; k3's is not."""
+    g = torch.Generator().manual_seed(0)
+    scores, reference = (torch.randn(5, generator=g, dtype=F64) for _ in range(2))
+
+    def gradient(loss) -> torch.Tensor:
+        leaf = scores.clone().requires_grad_()
+        loss(leaf.log_softmax(0)).backward()
+        assert leaf.grad is not None
+        return leaf.grad
+
+    ref = reference.log_softmax(0)
+    exact = gradient(lambda log_p: (log_p.exp() * (log_p - ref)).sum())
+    probabilities = scores.softmax(0)
+
+    def estimated(estimator: str) -> torch.Tensor:
+        total = torch.zeros(5, dtype=F64)
+        for token in range(5):
+            total += probabilities[token] * gradient(
+                lambda log_p, token=token: policy(
+                    log_p[token, None],
+                    log_p[token, None].detach(),
+                    t(0),
+                    t(1),
+                    ref_logprobs=ref[token, None],
+                    kl_coef=1.0,
+                    kl_estimator=estimator,
+                )[0]
+            )
+        return total
+
+    torch.testing.assert_close(estimated("k2"), exact, atol=1e-12, rtol=0)
+    assert not torch.allclose(estimated("k3"), exact, atol=1e-3)
+
+
+def test_hl_gauss_is_the_mass_of_a_bell_in_each_bin() -> None:
+    target = hl_gauss(t(1.0, 0.5, 99.0), t(0, 1, 2), 1.0)
+    torch.testing.assert_close(target[0], t(0.5, 0.5))
+    # normal cdf at -0.5, 0.5, 1.5: 0.308538, 0.691462, 0.933193
+    torch.testing.assert_close(target[1], t(0.382925, 0.241730) / 0.624655, atol=1e-5, rtol=0)
+    # beyond the bins: as at the last edge, 0.341345 and 0.135905 of the 0.477250 inside
+    torch.testing.assert_close(target[2], t(0.135905, 0.341345) / 0.477250, atol=1e-5, rtol=0)
+
+
+def test_categorical_value_loss() -> None:
+    logits = t(0, 0, math.log(3), 0, 5, 5).reshape(3, 2).requires_grad_()
+    loss, stats = categorical_value_loss(
+        logits, t(1.0, 1.0, math.nan), t(1, 1, 0), edges=t(0, 1, 2), sigma=1.0, normalizer=2
+    )
+    loss.backward()
+    # targets (0.5, 0.5): log 2 for the uniform one; -(log 0.75 + log 0.25) / 2 for the other
+    expected = (math.log(2) - 0.5 * math.log(0.75 * 0.25)) / 2
+    assert loss.item() == pytest.approx(expected)
+    assert stats["value_loss"].item() == pytest.approx(expected - math.log(2))
+    assert logits.grad is not None
+    torch.testing.assert_close(logits.grad, t(0, 0, 0.125, -0.125, 0, 0).reshape(3, 2))
 
 
 def test_supervised_loss() -> None:

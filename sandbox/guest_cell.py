@@ -8,11 +8,11 @@ the cell. Runs inside the container (standard library only).
 
 from __future__ import annotations
 
+import _socket
 import errno
 import fcntl
 import os
 import signal
-import socket
 import struct
 from typing import Any
 
@@ -132,8 +132,9 @@ class Cell:
 
 def _loopback_up() -> None:
     """Set IFF_UP on `lo` of the cell's own network namespace."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
-        fcntl.ioctl(control, 0x8914, struct.pack("16sh14x", b"lo", 0x1))  # SIOCSIFFLAGS
+    control = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
+    fcntl.ioctl(control.fileno(), 0x8914, struct.pack("16sh14x", b"lo", 0x1))  # SIOCSIFFLAGS
+    control.close()
 
 
 def spawn(request: dict[str, Any], blob: bytes, close: list[int]) -> tuple[int, Channel]:
@@ -142,7 +143,7 @@ def spawn(request: dict[str, Any], blob: bytes, close: list[int]) -> tuple[int, 
     The first frame on the channel says whether the cell came up. `close` are the guest's own descriptors, which the
     cell must not have. The caller is a subreaper, so the init becomes its child when the process between has gone.
     """
-    ours, theirs = socket.socketpair()
+    ours, theirs = _socket.socketpair()
     read_pid, write_pid = os.pipe()
     flags = kernel.CLONE_NEWUSER | kernel.CLONE_NEWNS | kernel.CLONE_NEWPID | kernel.CLONE_NEWIPC
     if request["loopback"]:

@@ -13,7 +13,6 @@ import errno
 import json
 import struct
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,29 +22,13 @@ from audit.errors import EctypeError
 from containers.apptainer import Apptainer, ContainerProcess
 from containers.isolation import Isolation
 from queues.messages import CommandStatus
+from sandbox import bootstrap
 from sandbox.limits import Limits
 
 _HEAD = struct.Struct(">II")
 _MAX_HEADER = 64 << 20
 _GRACE_S = 15.0
 """How much longer than the agent's own limit the guest may take, before it counts as lost."""
-_MODULES = ("channel", "kernel", "files", "mounts", "watch", "oracle", "filter", "watchdog", "command", "cell")
-_BOOTSTRAP = (
-    "import os,sys,json,types\n"
-    "def take(n):\n"
-    " d=b''\n"
-    " while len(d)<n:\n"
-    "  c=os.read(0,n-len(d))\n"
-    "  if not c: sys.exit(1)\n"
-    "  d+=c\n"
-    " return d\n"
-    "p=sys.modules['sandbox']=types.ModuleType('sandbox')\n"
-    "for name,text in json.loads(take(int(sys.argv[1]))):\n"
-    " m=sys.modules['sandbox.'+name]=types.ModuleType('sandbox.'+name)\n"
-    " exec(compile(text,'<'+name+'>','exec'),m.__dict__)\n"
-    " setattr(p,name,m)\n"
-    "m.main()\n"
-)
 MAX_SCRIPT_BYTES = 4 << 20
 
 
@@ -140,14 +123,6 @@ class _Reply(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     watching: bool = False
 
 
-@cache
-def _guest_source() -> bytes:
-    """The guest's modules in the order they import each other."""
-    folder = Path(__file__).parent
-    names = [*(f"guest_{module}" for module in _MODULES), "guest"]
-    return json.dumps([(name, (folder / f"{name}.py").read_text("utf-8")) for name in names]).encode()
-
-
 class Sandbox:
     def __init__(self, container: ContainerProcess, isolation: Isolation, name: str) -> None:
         self.name = name
@@ -163,12 +138,8 @@ class Sandbox:
     @classmethod
     async def start(cls, apptainer: Apptainer, image: Path, isolation: Isolation, *, name: str = "") -> Sandbox:
         """Start a container and its guest. Raises ImageBroken when that does not work."""
-        source = _guest_source()
-        container = await apptainer.start(
-            image,
-            ["/usr/bin/python3", "-I", "-S", "-X", "utf8", "-c", _BOOTSTRAP, str(len(source))],
-            isolation=isolation,
-        )
+        argv, source = bootstrap.guest()
+        container = await apptainer.start(image, argv, isolation=isolation)
         sandbox = cls(container, isolation, name or f"sandbox-{container.pid}")
         try:
             container.stdin.write(source)

@@ -19,9 +19,9 @@ import pytest
 
 from containers.apptainer import Apptainer, probe_isolation
 from containers.isolation import Isolation, NoNetworkIsolation
-from sandbox import sandbox as sandbox_module
 from sandbox.limits import Limits
 from sandbox.sandbox import CellSpec, Sandbox
+from tests.sandbox.guests import with_another_guest
 
 LAYERS = {
     "both": Isolation(),
@@ -199,10 +199,7 @@ async def test_without_landlock_unix_sockets_are_refused_where_the_namespace_is_
     apptainer: Apptainer, base_image: Path, servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a kernel before 6.12 does; the guest is told that no kernel has the scope."""
-    source = sandbox_module._guest_source()
-    older = source.replace(b"_LANDLOCK_FIRST_WITH_SCOPES = 6", b"_LANDLOCK_FIRST_WITH_SCOPES = 600")
-    assert older != source
-    monkeypatch.setattr(sandbox_module, "_guest_source", lambda: older)
+    with_another_guest(monkeypatch, "_LANDLOCK_FIRST_WITH_SCOPES = 6", "_LANDLOCK_FIRST_WITH_SCOPES = 600")
     started = await Sandbox.start(apptainer, base_image, Isolation(netns=False, seccomp=True))
     try:
         await started.open(CellSpec(oracle=True), Limits())

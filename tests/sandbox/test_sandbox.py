@@ -10,7 +10,6 @@ import pytest
 
 from containers.apptainer import Apptainer
 from containers.isolation import Isolation
-from sandbox import sandbox as sandbox_module
 from sandbox.limits import Limits
 from sandbox.sandbox import (
     CellRefused,
@@ -22,6 +21,7 @@ from sandbox.sandbox import (
     SandboxLost,
     WorkspaceError,
 )
+from tests.sandbox.guests import with_another_guest
 
 pytestmark = pytest.mark.apptainer
 
@@ -209,10 +209,7 @@ async def test_masks_where_the_kernel_refuses_overlays(
     apptainer: Apptainer, base_image: Path, isolation: Isolation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a kernel before 5.11 does: the file stays visible, and is of no use."""
-    source = sandbox_module._guest_source()
-    older = source.replace(b'folder, \\"overlay\\"', b'folder, \\"nosuchfs\\"')
-    assert older != source
-    monkeypatch.setattr(sandbox_module, "_guest_source", lambda: older)
+    with_another_guest(monkeypatch, 'folder, "overlay"', 'folder, "nosuchfs"')
     started = await Sandbox.start(apptainer, base_image, isolation)
     try:
         await started.open(CellSpec(masked=("/usr/bin/wc", "/usr/bin/awk")), Limits())

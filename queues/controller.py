@@ -1,10 +1,10 @@
-"""The controller: two CURVE-protected ROUTER sockets around `queues.leases`.
+"""The controller: three CURVE-protected ROUTER sockets around `queues.leases` and `queues.reviews`.
 
 In come requests of drivers and messages of workers; out go the same payloads, forwarded, and the controller's own
 answers. It must never act on what a message says about its sender: who is at the other end is what the key exchange
 proved. It never waits for a peer: a send that would block or has no receiver is handled at once.
 
-Wire format, both sides and both ways: [lease number, 8 bytes big-endian][message].
+Wire format, drivers and workers, both ways: [lease number, 8 bytes big-endian][message]; judges: [message].
 """
 
 from __future__ import annotations
@@ -25,19 +25,24 @@ from zmq.auth.asyncio import AsyncioAuthenticator
 from audit.events import AuditLog
 from queues.endpoint import LEASE_BYTES, Endpoint, QueueError, read_endpoint, send_now, set_limits, write_endpoint
 from queues.follow import let_others_run, until_first
-from queues.keys import DRIVER_ROLES, WORKER_ROLES, Role, load_pair, load_public
+from queues.keys import DRIVER_ROLES, JUDGE_ROLES, WORKER_ROLES, Role, load_pair, load_public
 from queues.leases import Leases
-from queues.memory import NO_LEASE, ToDriver
+from queues.memory import NO_LEASE, ToDriver, ToJudge, ToWorker
 from queues.messages import (
     AnyMessage,
     CloseSession,
     GetStatus,
     Goodbye,
     Heartbeat,
+    JudgeBeat,
+    JudgeGone,
     OpenSession,
     Refused,
     Reply,
     Result,
+    Reviewed,
+    ReviewEpisode,
+    ReviewFailed,
     StatusReply,
     Submit,
     Test,
@@ -45,6 +50,7 @@ from queues.messages import (
     decode,
     encode,
 )
+from queues.reviews import Reviews
 
 _LEASES_PER_EPOCH = 1 << 32
 _ANY_HOST = ("*", "0.0.0.0")
@@ -69,6 +75,9 @@ class Controller:
         heartbeat_s: float = 2.0,
         lost_after_s: float = 10.0,
         idle_timeout_s: float = 600.0,
+        review_bound: int = 256,
+        review_lease_s: float = 900.0,
+        review_attempts: int = 4,
     ) -> None:
         self._bind_host = bind_host
         self._keys_dir = keys_dir
@@ -86,11 +95,20 @@ class Controller:
             idle_timeout_s=idle_timeout_s,
             first_lease=self._epoch * _LEASES_PER_EPOCH + 1,
         )
+        self._reviews = Reviews(
+            record=audit.write,
+            counters=self._leases.counters,
+            bound=review_bound,
+            lost_after_s=lost_after_s,
+            lease_s=review_lease_s,
+            max_attempts=review_attempts,
+        )
         self._stop = asyncio.Event()
         self._roles: dict[str, Role] = {}
         self._refused_keys: set[str] = set()
         self._drivers: zmq.asyncio.Socket
         self._workers: zmq.asyncio.Socket
+        self._judges: zmq.asyncio.Socket
         self.started = asyncio.Event()
         self.endpoint: Endpoint | None = None
 
@@ -100,7 +118,12 @@ class Controller:
 
     def status(self) -> StatusReply:
         """The present numbers, without a message (for metrics)."""
-        return self._leases.status(GetStatus(request_id=""))
+        return self._status(GetStatus(request_id=""))
+
+    def _status(self, request: GetStatus) -> StatusReply:
+        return msgspec.structs.replace(
+            self._leases.status(request), reviews=self._reviews.unanswered, judges=self._reviews.judges()
+        )
 
     async def run(self) -> None:
         """Serve until `stop()`; raises QueueError when it cannot listen or another controller takes over the run."""
@@ -109,15 +132,21 @@ class Controller:
         authenticator = AsyncioAuthenticator(context)
         authenticator.start()
         try:
-            for domain, roles in (("drivers", DRIVER_ROLES), ("workers", WORKER_ROLES)):
+            for domain, roles in (
+                ("drivers", DRIVER_ROLES),
+                ("workers", WORKER_ROLES),
+                ("judges", JUDGE_ROLES),
+            ):
                 admitted: dict[str, Role] = {load_public(self._keys_dir, role).decode(): role for role in roles}
                 self._roles |= admitted
                 authenticator.configure_curve_callback(domain, _Admission(admitted, self._refused))
             self._drivers, drivers = self._bind(context, "drivers", pair.public, pair.secret)
             self._workers, workers = self._bind(context, "workers", pair.public, pair.secret)
+            self._judges, judges = self._bind(context, "judges", pair.public, pair.secret)
             self.endpoint = Endpoint(
                 drivers=drivers,
                 workers=workers,
+                judges=judges,
                 pid=os.getpid(),
                 host=socket.gethostname(),
                 started=time.time(),
@@ -128,7 +157,11 @@ class Controller:
             self._audit.write("controller_started", drivers=drivers, workers=workers, host=self.endpoint.host)
             self.started.set()
             await until_first(
-                self._serve_drivers(), self._serve_workers(), self._keep_time(self.endpoint), self._stop.wait()
+                self._serve_drivers(),
+                self._serve_workers(),
+                self._serve_judges(),
+                self._keep_time(self.endpoint),
+                self._stop.wait(),
             )
             self._audit.write("controller_stopped", **msgspec.structs.asdict(self.status()))
         finally:
@@ -185,10 +218,12 @@ class Controller:
         now = time.monotonic()
         match message:
             case GetStatus():
-                self._leases.outbox.append(ToDriver(connection, NO_LEASE, encode(self._leases.status(message))))
+                self._leases.outbox.append(ToDriver(connection, NO_LEASE, encode(self._status(message))))
             case OpenSession() | Submit() | Test() | Result() | CloseSession() if role == "trainer":
                 self._leases.from_driver(connection, lease, message, body, now)
-            case OpenSession() | Submit() | Test() | Result() | CloseSession():
+            case ReviewEpisode() if role == "trainer":
+                self._reviews.ask(connection, message, body, now)
+            case OpenSession() | Submit() | Test() | Result() | CloseSession() | ReviewEpisode():
                 self._leases.counters["forbidden"] += 1
                 self._audit.write("forbidden", message.episode, role=role, request=type(message).__name__)
                 reason = f"the role {role} may only ask for the status"
@@ -221,24 +256,50 @@ class Controller:
             case _:
                 self._leases.counters["malformed"] += 1
 
+    async def _serve_judges(self) -> None:
+        while True:
+            connection, *frames = await self._judges.recv_multipart()
+            now = time.monotonic()
+            match _decode(frames[0]) if len(frames) == 1 else None:
+                case JudgeBeat() as beat:
+                    self._reviews.beat(connection, beat, now)
+                case Reviewed() as reply:
+                    self._reviews.reviewed(reply, now)
+                case ReviewFailed() as failure:
+                    self._reviews.failed(failure, now)
+                case JudgeGone() as gone:
+                    self._reviews.gone(gone, now)
+                case _:
+                    self._leases.counters["malformed"] += 1
+            self._flush()
+            await let_others_run()
+
     def _flush(self) -> None:
-        """Send what the leases have decided. What fails goes back to them, and may cause new messages."""
-        outbox = self._leases.outbox
-        while outbox:
-            batch = outbox.copy()
-            outbox.clear()
+        """Send what leases and reviews have decided. What fails goes back to them, and may cause new messages."""
+        while self._leases.outbox or self._reviews.outbox:
+            batch, reviews = self._leases.outbox.copy(), self._reviews.outbox.copy()
+            self._leases.outbox.clear()
+            self._reviews.outbox.clear()
             for message in batch:
-                router = self._drivers if isinstance(message, ToDriver) else self._workers
-                frames = [message.connection, message.lease.to_bytes(LEASE_BYTES), message.payload]
-                error = send_now(router, frames)
+                error = self._send(message)
                 if error is not None:
                     gone = error.errno == zmq.EHOSTUNREACH
                     self._leases.undeliverable(message, gone=gone, now=time.monotonic())
+            for message in reviews:
+                if self._send(message) is not None:
+                    self._reviews.undeliverable(message, now=time.monotonic())
+
+    def _send(self, message: ToDriver | ToWorker | ToJudge) -> zmq.ZMQError | None:
+        if isinstance(message, ToJudge):
+            return send_now(self._judges, [message.connection, message.payload])
+        router = self._drivers if isinstance(message, ToDriver) else self._workers
+        return send_now(router, [message.connection, message.lease.to_bytes(LEASE_BYTES), message.payload])
 
     async def _keep_time(self, own: Endpoint) -> None:
         while True:
             await asyncio.sleep(self._tick_s)
             self._leases.tick(time.monotonic())
+            self._reviews.tick(time.monotonic())
             self._flush()
             current = read_endpoint(self._endpoint_file)
             if current is None:

@@ -36,10 +36,11 @@ class QueueError(EctypeError):
 
 
 class Endpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Addresses of the two sockets. `id` is new with every start of a controller, `epoch` larger than any before."""
+    """Addresses of the three sockets. `id` is new with every start of a controller, `epoch` larger than any before."""
 
     drivers: str
     workers: str
+    judges: str
     pid: int
     host: str
     started: float

@@ -19,7 +19,7 @@ from zmq.utils.monitor import parse_monitor_message
 from queues.endpoint import ENDPOINT_POLL_S, Endpoint, QueueError, connect_dealer, read_endpoint
 from queues.keys import Role
 
-Side = Literal["drivers", "workers"]
+Side = Literal["drivers", "workers", "judges"]
 Serve = Callable[[zmq.asyncio.Socket], Coroutine[Any, Any, None]]
 
 
@@ -29,7 +29,7 @@ async def follow(endpoint_file: Path, keys_dir: Path, role: Role, side: Side, se
     try:
         while True:
             endpoint = await _wait_for_endpoint(endpoint_file)
-            address = endpoint.drivers if side == "drivers" else endpoint.workers
+            address = getattr(endpoint, side)
             socket = connect_dealer(context, address, keys_dir, role)
             monitor = socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_FAILED_AUTH)
             try:

@@ -27,6 +27,8 @@ DRIVER_ROLES: tuple[Role, ...] = ("trainer", "viewer")
 """Admitted to the drivers' socket; a viewer may only ask for the status there."""
 WORKER_ROLES: tuple[Role, ...] = ("sandbox",)
 """Admitted to the workers' socket."""
+JUDGE_ROLES: tuple[Role, ...] = ("judge",)
+"""Admitted to the judges' socket."""
 
 
 class KeysError(EctypeError):

@@ -31,6 +31,12 @@ class ToWorker(NamedTuple):
     episode: str = ""
 
 
+class ToJudge(NamedTuple):
+    connection: bytes
+    payload: bytes
+    request_id: str
+
+
 @dataclass(slots=True)
 class WorkerState:
     name: str

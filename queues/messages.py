@@ -350,16 +350,7 @@ class StatusReply(Record, tag_field="type", tag="status_reply", frozen=True):
 
 DriverMessage = OpenSession | Submit | Test | Result | CloseSession | GetStatus | ReviewEpisode
 DriverReply = (
-    SessionOpened
-    | StepReply
-    | TestReply
-    | ResultReply
-    | Closed
-    | Busy
-    | SessionLost
-    | Refused
-    | StatusReply
-    | Reviewed
+    SessionOpened | StepReply | TestReply | ResultReply | Closed | Busy | SessionLost | Refused | StatusReply | Reviewed
 )
 JudgeMessage = JudgeBeat | JudgeGone | Reviewed | ReviewFailed
 WorkerMessage = WorkerHello | Heartbeat | Goodbye

@@ -46,6 +46,16 @@ class SandboxConfig(Part):
     """A session without a request for so long is given up."""
     max_cells: int = Field(default=200, ge=1)
     """Episodes or gradings after which a container is replaced by a fresh one."""
+    max_age_s: float = Field(default=3600.0, gt=0)
+    """A container that is so old is replaced, once nobody uses it."""
+    least: int = Field(default=0, ge=0)
+    """Containers of each kind that stay started when nothing is asked for."""
+    spare: int = Field(default=1, ge=0)
+    """Started containers kept beside those in use, so that the next episode need not wait for one."""
+    shrink_after_s: float = Field(default=300.0, gt=0)
+    """A container that nobody has needed for so long is ended, down to `least`."""
+    start_concurrency: int = Field(default=2, ge=1)
+    """Containers that one worker starts at the same time."""
 
 
 class RunConfig(LearnConfig):

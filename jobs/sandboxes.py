@@ -43,8 +43,21 @@ async def _serve(context: Context) -> None:
         audit = AuditLog(run.audit, context.name)
         stack.callback(audit.close)
 
+        starts = asyncio.Semaphore(config.sandbox.start_concurrency)
+
         def pool(size: int) -> Pool:
-            made = Pool(apptainer, there.image, there.isolation, size, max_cells=config.sandbox.max_cells)
+            made = Pool(
+                apptainer,
+                there.image,
+                there.isolation,
+                size,
+                least=config.sandbox.least,
+                spare=config.sandbox.spare,
+                max_cells=config.sandbox.max_cells,
+                max_age_s=config.sandbox.max_age_s,
+                idle_s=config.sandbox.shrink_after_s,
+                starts=starts,
+            )
             stack.push_async_callback(made.close)
             return made
 

@@ -1,28 +1,34 @@
 """Checkpoints: models, optimizers and the trainer's own state, complete or not there at all.
 
 In: named models, a blob of the trainer, a step. Out: a folder `step-000120` with Megatron distributed-checkpoint
-files (weights and both Adam moments by parameter, so that another tensor-parallel layout can load them), `extra`
-(the blob) and the marker `complete`, written last. The folder is made under another name, flushed to disk and renamed,
-so a kill at any moment leaves either all of it or a folder that `latest` ignores and the next `save` removes.
-No helper process is started: everything is written by the ranks themselves.
+files (weights and both Adam moments by parameter, so that another layout can load them), `extra` (the blob) and the
+marker `complete`, written last. The folder is made under another name, flushed to disk and renamed, so a kill at any
+moment leaves either all of it or a folder that `latest` ignores and the next save removes.
+`begin` copies the state to memory and returns; a thread of every rank writes the copy while training goes on, with a
+process group of its own, so that its messages never meet those of the training. No helper process is started.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial as bind
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import torch.distributed as dist
 from megatron.core import dist_checkpointing
+from megatron.core.dist_checkpointing.core import CheckpointingConfig, save_config
 from megatron.core.dist_checkpointing.mapping import ShardedStateDict, ShardedTensor, ShardedTensorFactory
+from megatron.core.dist_checkpointing.strategies.async_utils import AsyncRequest
 from megatron.core.dist_checkpointing.strategies.torch import (
     MCoreSavePlanner,
     TorchDistSaveShardedStrategy,
@@ -38,7 +44,16 @@ from audit.errors import EctypeError
 from rl import parallel
 from rl.models import MegatronModel, ModelShape
 
+log = logging.getLogger(__name__)
+
 FORMAT = 1
+BACKEND = "torch_dist", 1
+"""Megatron's name and version of the format of the tensors."""
+REPLACED = ".replaced"
+"""Suffix of a complete checkpoint while another of the same step takes its place."""
+
+_writer = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
+"""Its thread is waited for when the interpreter exits: a write in flight is finished."""
 
 
 class Marker(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -51,13 +66,21 @@ class Marker(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 def save(root: Path, models: Mapping[str, MegatronModel], extra: bytes, *, step: int, keep: int) -> Path:
-    """Write `root/step-<step>` and delete all but the newest `keep` complete ones. Every rank must call it.
+    """`begin`, and wait for it."""
+    return begin(root, models, extra, step=step, keep=keep).result()
 
-    `extra` of rank 0 counts. Raises `EctypeError` when the disk refuses; then the previous checkpoints are untouched.
+
+def begin(root: Path, models: Mapping[str, MegatronModel], extra: bytes, *, step: int, keep: int) -> Future[Path]:
+    """Copy everything, then write `root/step-<step>` in the background and delete all but the newest `keep` complete
+    ones. Every rank must call it, and not again before its last write is done.
+
+    `extra` of rank 0 counts. This rank holds a copy of its share of the state in memory until the write is done.
+    `EctypeError`, here or as the outcome of the future, when the disk refuses; then the previous checkpoints are
+    untouched.
     """
     final = root / f"step-{step:06d}"
     partial = root / f".{final.name}.partial"
-    try:
+    with _explained(final, partial):
         if parallel.rank() == 0:
             root.mkdir(parents=True, exist_ok=True)
             for stale in root.glob(".step-*.partial"):
@@ -65,34 +88,69 @@ def save(root: Path, models: Mapping[str, MegatronModel], extra: bytes, *, step:
             partial.mkdir()
         dist.barrier()
         with _quiet():
-            dist_checkpointing.save(_sharded_state(models), str(partial), _InProcess("torch_dist", 1))
-        if parallel.rank() == 0:
-            marker = Marker(
-                format=FORMAT,
-                step=step,
-                shapes={name: model.shape for name, model in models.items()},
-                optimizer_steps={n: m.optimizer.steps for n, m in models.items() if m.optimizer is not None},
+            request = dist_checkpointing.save(
+                _sharded_state(models), str(partial), _CopyThenWrite(*BACKEND), async_sharded_save=True
             )
-            (partial / "extra").write_bytes(extra)
-            (partial / "complete").write_bytes(msgspec.json.encode(marker))
-            _flush([*partial.iterdir(), partial])
-            if final.exists():
-                final.rename(root / f".{final.name}.replaced.partial")
-            partial.rename(final)
-            _flush([root])
-            for old in [*_complete(root)[:-keep], *root.glob(".step-*.partial")]:
-                shutil.rmtree(old)
-        dist.barrier()
+        assert request is not None and request.async_fn is not None
+    marker = Marker(
+        format=FORMAT,
+        step=step,
+        shapes={name: model.shape for name, model in models.items()},
+        optimizer_steps={n: m.optimizer.steps for n, m in models.items() if m.optimizer is not None},
+    )
+    files = {"extra": extra, "complete": msgspec.json.encode(marker)}
+    return _writer.submit(_write, request.async_fn, files, final, partial, keep)
+
+
+def _write(
+    write_tensors: Callable[[], object], files: Mapping[str, bytes], final: Path, partial: Path, keep: int
+) -> Path:
+    """What the background thread of every rank does; the last of `files` says that all is there."""
+    try:
+        with _explained(final, partial):
+            write_tensors()
+            if parallel.rank() == 0:
+                save_config(CheckpointingConfig(*BACKEND), str(partial))
+                for name, content in files.items():
+                    (partial / name).write_bytes(content)
+                _flush([*partial.iterdir(), partial])
+                _put(partial, final)
+                for old in _complete(final.parent)[:-keep]:
+                    shutil.rmtree(old)
+            dist.barrier(parallel.background_group())
+    except EctypeError as error:
+        log.error("%s", error.what)
+        raise
+    return final
+
+
+def _put(partial: Path, final: Path) -> None:
+    """Rename; the same step of an earlier attempt gives way, and is complete under one name or the other meanwhile."""
+    replaced = final.with_name(final.name + REPLACED)
+    if final.exists():
+        if replaced.exists():
+            shutil.rmtree(replaced)
+        final.rename(replaced)
+    partial.rename(final)
+    _flush([final.parent])
+    if replaced.exists():
+        shutil.rmtree(replaced)
+
+
+@contextmanager
+def _explained(final: Path, partial: Path) -> Iterator[None]:
+    """Turn what the disk says into an `EctypeError`, and remove what was written so far."""
+    try:
+        yield
     except (OSError, CheckpointException) as error:
         shutil.rmtree(partial, ignore_errors=True)
-        there = next(folder for folder in (root, *root.parents) if folder.is_dir())
+        there = next(folder for folder in final.parents if folder.is_dir())
         raise EctypeError(
             f"cannot write a checkpoint ({shutil.disk_usage(there).free >> 20} MiB free): {_reason(error)}",
             where=str(final),
             remedy="make room on this file system, or run where there is some; training resumes from the newest "
             "complete checkpoint",
         ) from error
-    return final
 
 
 def latest(root: Path) -> Path | None:
@@ -155,18 +213,25 @@ def _elsewhere(
     return replace(shard, key=f"{prefix}.{shard.key}", data=data)
 
 
-class _InProcess(TorchDistSaveShardedStrategy):
+class _CopyThenWrite(TorchDistSaveShardedStrategy):
     """Megatron's torch_dist format written by torch's own writer: the stock one forks processes to write files."""
 
-    def save(self, sharded_state_dict: ShardedStateDict, checkpoint_dir: str | Path) -> None:
+    def async_save(self, sharded_state_dict: ShardedStateDict, checkpoint_dir: str | Path) -> AsyncRequest:
         renamed, _, _ = _replace_state_dict_keys_with_sharded_keys(sharded_state_dict, self.keep_only_main_replica)
-        torch_save(
+        for shards in renamed.values():
+            for shard in shards:
+                assert isinstance(shard, ShardedTensor) and shard.data is not None
+                shard.data = shard.data.detach().to("cpu", copy=True)
+        write = bind(
+            torch_save,
             mcore_to_pyt_state_dict(renamed, False),
             storage_writer=FileSystemWriter(checkpoint_dir, sync_files=True),
             planner=MCoreSavePlanner(
                 dedup_replicated_tensors=not self.keep_only_main_replica, flatten_state_dict=False
             ),
+            process_group=parallel.background_group(),
         )
+        return AsyncRequest(write, (), [])
 
 
 @contextmanager
@@ -185,10 +250,15 @@ def _reason(error: OSError | CheckpointException) -> str:
 
 
 def _complete(root: Path) -> list[Path]:
-    """Folders with a marker, oldest first."""
+    """Folders with a marker, oldest first. One that is being replaced comes before the one of the same step."""
     if not root.is_dir():
         return []
-    return sorted(f for f in root.iterdir() if re.fullmatch(r"step-\d{6,}", f.name) and (f / "complete").is_file())
+    found = []
+    for folder in root.iterdir():
+        match = re.fullmatch(rf"step-(\d{{6,}})({re.escape(REPLACED)})?", folder.name)
+        if match and (folder / "complete").is_file():
+            found.append((int(match[1]), match[2] is None, folder))
+    return [folder for _, _, folder in sorted(found)]
 
 
 def _read_marker(folder: Path) -> Marker:

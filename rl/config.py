@@ -206,6 +206,8 @@ class TrainerConfig(Part):
     """PPO steps of the run."""
     checkpoint_every: int = Field(default=5, ge=1)
     keep_checkpoints: int = Field(default=2, ge=1)
+    async_checkpoint: bool = True
+    """Train on while a copy of the state is written; costs the memory of the copy."""
     save_episodes_every: int = Field(default=1, ge=1)
     """Write the episodes of every n-th step into the run directory, to be read."""
 

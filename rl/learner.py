@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,7 @@ class Learner:
             if self.reference is not None:
                 hf.load_weights(hf_folder(config.policy), self.reference)
         self._engine = MegatronEngine(self.actor)
+        self._write: Future[Path] | None = None
 
     # --- every rank, in step ----------------------------------------------------------------------------------------
 
@@ -105,6 +107,7 @@ class Learner:
             call: list[Any] = [None]
             dist.broadcast_object_list(call, src=0)
             if call[0] is None:
+                self.finish_save()
                 return
             name, args, kwargs = call[0]
             getattr(self, name)(*args, **kwargs)
@@ -160,9 +163,22 @@ class Learner:
         self.critic.copy_body(self.actor)
 
     def save(self, root: Path, state: bytes, *, step: int, keep: int) -> None:
-        """Write a complete checkpoint of everything."""
+        """Copy everything and begin to write a complete checkpoint of it; a write before this one is waited for.
+
+        Raises `EctypeError` when the disk refuses, this time or the time before. `finish_save` waits for the end.
+        """
         self._lead("save", root, state, step=step, keep=keep)
-        checkpoint.save(root, {"actor": self.actor, "critic": self.critic}, state, step=step, keep=keep)
+        self.finish_save()
+        models = {"actor": self.actor, "critic": self.critic}
+        self._write = checkpoint.begin(root, models, state, step=step, keep=keep)
+        if not self._config.trainer.async_checkpoint:
+            self.finish_save()
+
+    def finish_save(self, *, wait: bool = True) -> None:
+        """Wait until the checkpoint in flight is on disk, or (`wait=False`) only look whether it failed; raises so."""
+        if self._write is not None and (wait or self._write.done()):
+            write, self._write = self._write, None
+            write.result()
 
     def load(self, folder: Path) -> bytes:
         """Restore everything from a checkpoint; returns the trainer's state."""

@@ -18,6 +18,9 @@ from megatron.core import parallel_state as mpu
 
 from audit.errors import EctypeError
 
+FOR_EVER = timedelta(days=3650)
+"""For waiting that has no bound of its own; a rank that dies closes its connections, which ends the wait."""
+
 
 def init(*, tp: int = 1, pp: int = 1, threads: int = 0) -> None:
     """Join the world (torchrun's, or one of our own) and split it into tensor-, pipeline- and data-parallel groups.
@@ -52,13 +55,24 @@ def init(*, tp: int = 1, pp: int = 1, threads: int = 0) -> None:
             dist.init_process_group(backend, store=store, rank=0, world_size=1)
         else:
             dist.init_process_group(backend, timeout=timedelta(minutes=30))
+    _groups["background"] = cast(dist.ProcessGroup, dist.new_group(backend="gloo", timeout=FOR_EVER))
     mpu.initialize_model_parallel(tensor_model_parallel_size=tp, pipeline_model_parallel_size=pp)
+
+
+_groups: dict[str, dist.ProcessGroup] = {}
+"""Groups of all ranks beside the default one, by what they are for; on gloo, whatever the backend."""
+
+
+def background_group() -> dist.ProcessGroup:
+    """All ranks, for a thread that runs beside the training: messages of two threads must not share a group."""
+    return _groups["background"]
 
 
 def destroy() -> None:
     """Leave the world. Harmless when there is none."""
     if mpu.model_parallel_is_initialized():
         mpu.destroy_model_parallel()
+    _groups.clear()
     if dist.is_initialized():
         dist.destroy_process_group()
 

@@ -111,9 +111,11 @@ async def _train(
     saved = state.step
     lost_in_a_row = 0
     while state.step < config.trainer.steps:
+        learner.finish_save(wait=False)
         if should_stop():
             if state.step > saved:
                 save()
+            learner.finish_save()
             return False
         started = time.monotonic()
         episodes, stats = await _play(config, learner, tasks, sessions, state)
@@ -154,6 +156,7 @@ async def _train(
         if state.step % config.trainer.checkpoint_every == 0 or state.step == config.trainer.steps:
             save()
             saved = state.step
+    learner.finish_save()
     return True
 
 

@@ -1,26 +1,25 @@
 from __future__ import annotations
 
-import os
+import multiprocessing
+import random
 import resource
 import signal
-import subprocess
-import sys
-import textwrap
+import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 import torch
 
 from audit.errors import EctypeError
-from rl import checkpoint
+from rl import checkpoint, parallel
 from rl.models import MegatronModel, OptimizerConfig
 from rl.packing import make_packs
 from tests.rl.megatron_data import SHAPE, losses, samples
 
 pytestmark = [pytest.mark.megatron, pytest.mark.usefixtures("one_rank")]
-REPO = Path(__file__).parents[2]
 
 
 def pair(seed: int) -> dict[str, MegatronModel]:
@@ -121,33 +120,99 @@ def test_a_disk_that_refuses_leaves_the_previous_checkpoint(tmp_path: Path) -> N
     assert checkpoint.load(previous, models) == b"first"
 
 
-def test_killed_while_writing_the_latest_complete_one_loads(tmp_path: Path) -> None:
-    script = textwrap.dedent(
-        """
-        import sys
-        from pathlib import Path
-        from rl import checkpoint, parallel
-        from tests.rl.test_checkpoint import pair
-        parallel.init(threads=1)
-        models = pair(0)
-        for step in range(1, 10**6):
-            checkpoint.save(Path(sys.argv[1]), models, b"%d" % step, step=step, keep=2)
-            print(step, flush=True)
-        """
-    )
-    for delay_s in (0.0, 0.02, 0.05):
-        process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-c", script, str(tmp_path)],
-            cwd=REPO, stdout=subprocess.PIPE, env=os.environ | {"PYTHONPATH": str(REPO)},
-        )  # fmt: skip
+def test_training_goes_on_while_it_is_written_and_the_copy_is_of_before(tmp_path: Path, monkeypatch: Any) -> None:
+    models = pair(0)
+    train(models, range(2))
+    before, go = weights(models), threading.Event()
+    flush = checkpoint._flush
+    monkeypatch.setattr(checkpoint, "_flush", lambda paths: (go.wait(), flush(paths)))
+    write = checkpoint.begin(tmp_path, models, b"before", step=2, keep=1)
+    train(models, range(2, 4))
+    assert not write.done() and checkpoint.latest(tmp_path) is None
+    go.set()
+    folder = write.result()
+    loaded = pair(1)
+    assert checkpoint.load(folder, loaded) == b"before"
+    assert all(torch.equal(a, b) for a, b in zip(before, weights(loaded), strict=True))
+    assert not all(torch.equal(a, b) for a, b in zip(before, weights(models), strict=True))
+    assert [m.optimizer.steps for m in loaded.values() if m.optimizer] == [2, 2]
+
+
+def test_a_write_that_fails_in_the_background_is_reported(
+    tmp_path: Path, monkeypatch: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    models = pair(0)
+    previous = checkpoint.save(tmp_path, models, b"first", step=1, keep=3)
+
+    def full(paths: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(checkpoint, "_flush", full)
+    write = checkpoint.begin(tmp_path, models, b"second", step=2, keep=3)
+    with pytest.raises(EctypeError, match="No space left on device"):
+        write.result()
+    assert "No space left on device" in caplog.text
+    assert list(tmp_path.iterdir()) == [previous] and checkpoint.latest(tmp_path) == previous
+
+
+def test_the_same_step_again_is_complete_under_one_name_or_the_other(tmp_path: Path, monkeypatch: Any) -> None:
+    models = pair(0)
+    checkpoint.save(tmp_path, models, b"first", step=1, keep=1)
+    rename = Path.rename
+
+    def killed(self: Path, target: Path) -> Path:
+        if self.name.endswith(".partial"):
+            raise KeyboardInterrupt
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", killed)
+    with pytest.raises(KeyboardInterrupt):
+        checkpoint.save(tmp_path, models, b"second", step=1, keep=1)
+    monkeypatch.undo()
+    newest = checkpoint.latest(tmp_path)
+    assert newest is not None and checkpoint.load(newest, models) == b"first"
+    checkpoint.save(tmp_path, models, b"third", step=1, keep=1)
+    assert [p.name for p in tmp_path.iterdir()] == ["step-000001"]
+    assert (tmp_path / "step-000001" / "extra").read_bytes() == b"third"
+
+
+def write_for_ever(root: Path, first: int) -> None:
+    """A trainer that saves all the time: every weight of step n is n, and moves on while n is written."""
+    parallel.init(threads=1)
+    models, write = pair(0), None
+    for step in range(first, 10**6):
+        for model in models.values():
+            for parameter in model.gpt.parameters():
+                parameter.data.fill_(step)
+        if write is not None:
+            write.result()
+        write = checkpoint.begin(root, models, b"%d" % step, step=step, keep=2)
+
+
+def test_killed_fifty_times_while_writing_the_latest_complete_one_always_loads(tmp_path: Path) -> None:
+    """SIGKILL at random moments; a server that has imported everything forks the writers."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.rl.test_checkpoint"])
+    rng = random.Random(0)
+    reader = pair(5)
+    step, cut_short = 0, 0
+    for _ in range(50):
+        writer = context.Process(target=write_for_ever, args=(tmp_path, step + 1))
+        writer.start()
         try:
-            assert process.stdout is not None
-            for _ in range(2):
-                said = int(process.stdout.readline())
-            time.sleep(delay_s)
+            while (found := checkpoint.latest(tmp_path)) is None or int(found.name.removeprefix("step-")) <= step:
+                assert writer.is_alive(), "the writer failed"
+                time.sleep(0.005)
+            time.sleep(rng.uniform(0, 0.15))
         finally:
-            process.kill()
-            process.wait()
+            writer.kill()
+            writer.join()
+        cut_short += any(tmp_path.glob(".step-*.partial"))
         newest = checkpoint.latest(tmp_path)
-        assert newest is not None and int(newest.name.removeprefix("step-")) >= said
-        assert int(checkpoint.load(newest, pair(5))) == int(newest.name.removeprefix("step-"))
+        assert newest is not None
+        at = int(newest.name.removeprefix("step-").removesuffix(checkpoint.REPLACED))
+        assert at > step, "what was complete before the kill is complete after it"
+        step = at
+        assert int(checkpoint.load(newest, reader)) == step
+        assert all((p == step).all() for model in reader.values() for p in model.gpt.parameters())
+    assert cut_short > 10, "kills that met a write half done"

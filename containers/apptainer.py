@@ -24,6 +24,7 @@ import msgspec
 
 from audit.errors import EctypeError
 from containers.isolation import SECCOMP_PROFILE, Isolation, NoNetworkIsolation
+from containers.leftovers import VARIABLE, Holder, Purged, find_init, purge
 
 SANDBOX_USER = "ectype"
 _STREAM_LIMIT = 1 << 20
@@ -50,13 +51,15 @@ class Bind(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 class ContainerProcess:
     """One running container. `stdin` and `stdout` belong to the program inside."""
 
-    def __init__(self, process: asyncio.subprocess.Process, image: Path) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, image: Path, holder: Holder) -> None:
         assert process.stdin is not None and process.stdout is not None and process.stderr is not None
         self.stdin = process.stdin
         self.stdout = process.stdout
         self.pid = process.pid
         self.image = image
         self._process = process
+        self._holder = holder
+        holder.record(process.pid)
         self._init = 0
         """PID of the init of the container's PID namespace, 0 as long as there is none."""
         self._init_fd = -1
@@ -112,23 +115,13 @@ class ContainerProcess:
     def _find_init(self) -> bool:
         if self._init:
             return True
-        pending = [self.pid]
-        while pending:
-            pid = pending.pop()
-            try:
-                with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as status:
-                    inner = next((line.split()[1:] for line in status if line.startswith("NSpid:")), [])
-                if len(inner) > 1 and inner[-1] == "1":
-                    self._init = pid
-                    with contextlib.suppress(OSError):
-                        self._init_fd = os.pidfd_open(pid)
-                    return True
-                for thread in os.listdir(f"/proc/{pid}/task"):
-                    with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as children:
-                        pending += map(int, children.read().split())
-            except (OSError, ValueError):
-                continue
-        return False
+        self._init = find_init(self.pid)
+        if not self._init:
+            return False
+        self._holder.record(self._init)
+        with contextlib.suppress(OSError):
+            self._init_fd = os.pidfd_open(self._init)
+        return True
 
     async def kill(self) -> None:
         """End the container and everything in it, and wait for that. May be called again."""
@@ -139,6 +132,8 @@ class ContainerProcess:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
         await self._process.wait()
+        self._holder.forget(self.pid)
+        self._holder.forget(self._init)
         self.stdin.close()
         await asyncio.wait([self._listener], timeout=1)  # the last words, which may say why
         self._listener.cancel()
@@ -157,6 +152,7 @@ class Apptainer:
         self._binary = binary
         self._run_as = run_as
         self._config_dir = config_dir
+        self._holder: Holder | None = None
 
     @classmethod
     async def find(cls, binary: str = "apptainer", run_as: str | None = None) -> Apptainer:
@@ -218,13 +214,26 @@ class Apptainer:
         for name, value in (env or {}).items():
             options += ["--env", f"{name}={value}"]
         process = await self._spawn(["--quiet", *options, str(image), *argv], stdin=asyncio.subprocess.PIPE)
-        container = ContainerProcess(process, image)
+        container = ContainerProcess(process, image, self._held())
         try:
             await container.wait_started()
         except BaseException:
             await asyncio.shield(container.kill())
             raise
         return container
+
+    async def purge(self) -> Purged:
+        """Remove what processes of this user that were killed have left on this machine."""
+        return await asyncio.to_thread(purge, self._config_dir / "holders", self._uid)
+
+    @property
+    def _uid(self) -> int:
+        return os.getuid() if self._run_as is None else self._run_as.pw_uid
+
+    def _held(self) -> Holder:
+        if self._holder is None:
+            self._holder = Holder(self._config_dir / "holders", self._uid)
+        return self._holder
 
     def _profile(self) -> Path:
         """A copy of the profile where the containers' user can read it: the checkout may be out of its reach."""
@@ -246,7 +255,8 @@ class Apptainer:
             "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
             "HOME": folder,
             "APPTAINER_CONFIGDIR": folder,
-            "TMPDIR": folder,
+            "TMPDIR": str(self._held().tmp),
+            VARIABLE: self._held().folder.name,
             "LC_ALL": "C.UTF-8",
         }
         try:

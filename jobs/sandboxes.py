@@ -38,10 +38,14 @@ async def _serve(context: Context) -> None:
     rules = None if config.anticheat.rules == "default" else Path(config.anticheat.rules)
     guard = Guard.load(rules, mode=config.anticheat.mode)
     apptainer = await Apptainer.find()
+    purged = await apptainer.purge()
     there = await find_or_build(config.suite, say=log.info)
     async with AsyncExitStack() as stack:
         audit = AuditLog(run.audit, context.name)
         stack.callback(audit.close)
+        if purged.folders or purged.remains:
+            log.warning("removed what %d killed workers left on this machine", len(purged.folders))
+            audit.write("purged", holders=purged.folders, processes=purged.processes, remains=purged.remains)
 
         starts = asyncio.Semaphore(config.sandbox.start_concurrency)
 

@@ -199,6 +199,8 @@ class ParallelConfig(Part):
     tp: int = Field(default=1, ge=1)
     pp: int = Field(default=1, ge=1)
     dp: int = Field(default=1, ge=1)
+    timeout_s: float = Field(default=1800.0, ge=1)
+    """Longest wait of a rank for the others inside one operation; for the next operation it waits without a bound."""
 
 
 class TrainerConfig(Part):

@@ -67,7 +67,12 @@ class Learner:
     """Everything that computes. `rank` 0 leads."""
 
     def __init__(self, config: LearnConfig) -> None:
-        parallel.init(tp=config.parallel.tp, pp=config.parallel.pp, threads=config.policy.threads)
+        parallel.init(
+            tp=config.parallel.tp,
+            pp=config.parallel.pp,
+            threads=config.policy.threads,
+            timeout_s=config.parallel.timeout_s,
+        )
         self.rank = parallel.rank()
         self._config = config
         self.shape = model_shape(config.policy, config.rollout.context_tokens)
@@ -105,7 +110,7 @@ class Learner:
         """Ranks above 0: repeat what rank 0 does until it releases them."""
         while True:
             call: list[Any] = [None]
-            dist.broadcast_object_list(call, src=0)
+            dist.broadcast_object_list(call, src=0, group=parallel.control_group())
             if call[0] is None:
                 self.finish_save()
                 return
@@ -114,11 +119,11 @@ class Learner:
 
     def _lead(self, name: str, *args: Any, **kwargs: Any) -> None:
         if self.rank == 0 and parallel.world() > 1:
-            dist.broadcast_object_list([(name, args, kwargs)], src=0)
+            dist.broadcast_object_list([(name, args, kwargs)], src=0, group=parallel.control_group())
 
     def release_followers(self) -> None:
         if self.rank == 0 and parallel.world() > 1:
-            dist.broadcast_object_list([None], src=0)
+            dist.broadcast_object_list([None], src=0, group=parallel.control_group())
 
     # --- operations -------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ world of one needs no port and no network. Collectives over the data-parallel gr
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from datetime import timedelta
@@ -22,11 +23,12 @@ FOR_EVER = timedelta(days=3650)
 """For waiting that has no bound of its own; a rank that dies closes its connections, which ends the wait."""
 
 
-def init(*, tp: int = 1, pp: int = 1, threads: int = 0) -> None:
+def init(*, tp: int = 1, pp: int = 1, threads: int = 0, timeout_s: float = 1800.0) -> None:
     """Join the world (torchrun's, or one of our own) and split it into tensor-, pipeline- and data-parallel groups.
 
-    `threads`: CPU threads of torch in this process; 0 leaves torch's own choice. Calling it again with the same
-    sizes does nothing; with other sizes, or a world that they do not divide, raises `EctypeError`.
+    `threads`: CPU threads of torch in this process; 0 leaves torch's own choice. `timeout_s`: how long a rank waits
+    for the others inside an operation; between operations (`control_group`) it waits without a bound. Calling it
+    again with the same sizes does nothing; with other sizes, or a world that they do not divide, raises `EctypeError`.
     """
     if threads:
         torch.set_num_threads(threads)
@@ -54,13 +56,23 @@ def init(*, tp: int = 1, pp: int = 1, threads: int = 0) -> None:
             store = dist.HashStore()  # pyright: ignore[reportPrivateImportUsage]
             dist.init_process_group(backend, store=store, rank=0, world_size=1)
         else:
-            dist.init_process_group(backend, timeout=timedelta(minutes=30))
-    _groups["background"] = cast(dist.ProcessGroup, dist.new_group(backend="gloo", timeout=FOR_EVER))
-    mpu.initialize_model_parallel(tensor_model_parallel_size=tp, pipeline_model_parallel_size=pp)
+            dist.init_process_group(backend, timeout=timedelta(seconds=timeout_s))
+    for name in ("control", "background"):
+        _groups[name] = cast(dist.ProcessGroup, dist.new_group(backend="gloo", timeout=FOR_EVER))
+    mpu.initialize_model_parallel(
+        tensor_model_parallel_size=tp,
+        pipeline_model_parallel_size=pp,
+        distributed_timeout_minutes=math.ceil(timeout_s / 60),
+    )
 
 
 _groups: dict[str, dist.ProcessGroup] = {}
 """Groups of all ranks beside the default one, by what they are for; on gloo, whatever the backend."""
+
+
+def control_group() -> dist.ProcessGroup:
+    """All ranks, for what rank 0 tells the others to do next: they may wait for it as long as a rollout takes."""
+    return _groups["control"]
 
 
 def background_group() -> dist.ProcessGroup:

@@ -2,6 +2,8 @@
 
 python -m tests.rl.learner_data FOLDER    one PPO step; rank 0 writes FOLDER/result.json
 python -m tests.rl.learner_data FOLDER fail    rank 0 cannot write its first checkpoint
+python -m tests.rl.learner_data FOLDER idle    rank 0 takes longer to say something than any operation may take
+python -m tests.rl.learner_data FOLDER die    rank 0 is gone while the others wait for what it will say
 """
 
 from __future__ import annotations
@@ -9,10 +11,13 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.distributed import distributed_c10d
 
 from audit.errors import EctypeError
 from rl import parallel
@@ -92,12 +97,20 @@ def one_step(learner: Learner, episodes: list[Episode]) -> dict[str, Any]:
 
 
 def main() -> None:
-    folder, fail = Path(sys.argv[1]), sys.argv[2:] == ["fail"]
+    folder, how = Path(sys.argv[1]), sys.argv[2:]
     learner = Learner(config(dp=int(os.environ["WORLD_SIZE"])))
     give_opinions(learner)
+    if how == ["idle"]:
+        distributed_c10d._set_pg_timeout(timedelta(seconds=1))
     if learner.rank > 0:
         learner.follow()
-    elif fail:
+    elif how == ["idle"]:
+        time.sleep(3)
+        learner.generate([CODEC.prompt("go")], [1])
+        learner.release_followers()
+    elif how == ["die"]:
+        os._exit(3)
+    elif how == ["fail"]:
         (folder / "checkpoints").write_text("in the way")
         _fail(folder)
     else:

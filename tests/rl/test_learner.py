@@ -336,3 +336,16 @@ def test_an_error_of_the_first_rank_is_said_although_others_wait_for_it(tmp_path
             pytest.fail("the first rank waits for the others")
         assert first.returncode == 2, err
         assert "cannot write a checkpoint" in out
+
+
+def test_ranks_wait_for_the_next_operation_longer_than_an_operation_may_take(tmp_path: Path) -> None:
+    with ranks(2, "tests.rl.learner_data", str(tmp_path), "idle") as started:
+        errors = [rank.communicate(timeout=300)[1] for rank in started]
+        assert all(rank.returncode == 0 for rank in started), "\n".join(errors)
+
+
+def test_ranks_do_not_wait_for_one_that_is_gone(tmp_path: Path) -> None:
+    with ranks(2, "tests.rl.learner_data", str(tmp_path), "die") as (first, second):
+        first.communicate(timeout=120)
+        second.communicate(timeout=120)
+        assert second.returncode != 0

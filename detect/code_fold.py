@@ -38,6 +38,42 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 Value = str | int | list
+_FUNCTIONS = frozenset(
+    [
+        *JOINED_PATHS,
+        *FORMATS,
+        *OF_LIST,
+        *OF_FIRST,
+        "atob",
+        "Buffer.from",
+        "Uint8Array.from",
+        "Uint8Array",
+        "strings.Join",
+        "strings.ReplaceAll",
+        "strings.Replace",
+        "String.join",
+        "String.fromCharCode",
+        "StringBuilder",
+        "StringBuffer",
+        "String.new",
+    ]
+)
+"""Functions whose value can be told from their arguments, besides decoders."""
+_FOLDED = frozenset(
+    [
+        *STRINGS,
+        *MEMBERS,
+        *CHARACTERS,
+        *NUMBERS,
+        *LISTS,
+        *CALLS,
+        *INNER,
+        "scoped_identifier",
+        "binary_expression",
+        "macro_invocation",
+    ]
+)
+"""Kinds of nodes that can have a known value, besides identifiers."""
 Callee = tuple[str | None, str, "Node | None", "list[Node]"]
 MAX_TEXT = 65536
 MAX_DEPTH = 40
@@ -72,10 +108,10 @@ class Expressions:
         """What an expression stands for, by its full name; `()` marks the result of a call."""
         if node is None or depth > MAX_DEPTH:
             return None
-        self.spend(2)
         kind = node.type
         if kind in IDENTIFIERS:
             return self._name(self.source(node))
+        self.spend(2)
         if kind in MEMBERS:
             owner_field, name_field = MEMBERS[kind]
             owner = self.dotted(node.child_by_field_name(owner_field), depth + 1)
@@ -175,14 +211,16 @@ class Expressions:
     def fold(self, node: Node | None, depth: int = 0) -> Value | None:
         if node is None or depth > MAX_DEPTH:
             return None
-        self.spend(2)
         kind = node.type
+        if kind in IDENTIFIERS:
+            return self.names.get(self.source(node)) if self.names else None
+        if kind not in _FOLDED:
+            return None
+        self.spend(2)
         if kind == "template_string":
             return self._template(node, depth)
         if kind in STRINGS:
             return self._literal(self.source(node))
-        if kind in IDENTIFIERS:
-            return self.names.get(self.source(node))
         if kind in MEMBERS or kind == "scoped_identifier":
             name = re.split(r"\.|::", self.source(node)[-200:])[-1]
             value = self.names.get(name)
@@ -254,13 +292,14 @@ class Expressions:
 
     def _call(self, node: Node, depth: int) -> Value | None:
         name, last, owner, given = self.callee(node, depth + 1)
+        known = name is not None and (name in _FUNCTIONS or "encoding/" in name or ".get" in name)
+        value = None if owner is None else self.fold(owner, depth + 1)
+        if not known and value is None:
+            return None
         values = [self.fold(argument, depth + 1) for argument in given]
         try:
-            if name is not None and (known := self._function(name, values)) is not None:
-                return known
-            if owner is None:
-                return None
-            value = self.fold(owner, depth + 1)
+            if known and name is not None and (result := self._function(name, values)) is not None:
+                return result
             return None if value is None else _method(value, last, values)
         except (ValueError, binascii.Error, TypeError, IndexError):
             return None

@@ -6,15 +6,16 @@ that an action names.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 
 import msgspec
 
 from detect import trees
 from detect.earlier import Earlier
-from detect.facts import Code, Fact, Facts, read_facts
+from detect.facts import Code, Fact, FactKind, Facts, read_facts
 from detect.paths import covers, touches
-from detect.rule_set import Condition, PathCondition, Place, Rule, RuleSet, compiled
+from detect.rule_set import Condition, PathCondition, Place, QueryCondition, Rule, RuleSet, compiled
 from queues.context import EpisodeContext
 from queues.messages import Action
 
@@ -42,88 +43,132 @@ class Engine:
     def __init__(self, rules: RuleSet) -> None:
         self.rules = rules
         trees.check_queries(rules.rules)
+        self._tests = [(rule, _test(rule.when, rule.languages)) for rule in rules.rules]
 
     def judge(self, action: Action, context: EpisodeContext) -> Judged:
         facts = read_facts(action, Earlier(context.history) if context.history else None)
         looking = _Looking(facts, context)
-        hits = []
-        for rule in self.rules.rules:
-            evidence = looking.holds(rule.when, rule)
-            if evidence:
-                hits.append(Hit(rule, tuple(evidence)))
-        return Judged(facts, tuple(hits))
+        found = ((rule, test(looking)) for rule, test in self._tests)
+        return Judged(facts, tuple(Hit(rule, tuple(evidence)) for rule, evidence in found if evidence))
 
 
 class _Looking:
-    """One action under one set of rules."""
+    """One action under one set of rules: its facts by kind and value, its trees as they are asked for."""
 
     def __init__(self, facts: Facts, context: EpisodeContext) -> None:
         self.facts = facts
         self.context = context
         self.by_kind: dict[str, list[Fact]] = {}
+        self.by_value: dict[tuple[str, str], list[Fact]] = {}
         for fact in facts.items:
             self.by_kind.setdefault(fact.kind, []).append(fact)
+            if fact.kind in ("command", "call", "import"):
+                self.by_value.setdefault((fact.kind, fact.value), []).append(fact)
         self.trees: dict[int, trees.Tree] = {}
 
-    def holds(self, condition: Condition, rule: Rule) -> list[Evidence]:
-        """Evidence that `condition` holds; empty when it does not."""
-        if condition.any is not None:
-            return [found for part in condition.any for found in self.holds(part, rule)]
-        if condition.all is not None:
-            parts = []
-            for part in condition.all:
-                found = self.holds(part, rule)
-                if not found:
-                    return []
-                parts += found
-            return parts
-        if condition.none is not None:
-            return [] if any(self.holds(part, rule) for part in condition.none) else [Evidence((0, 0))]
-        if condition.regex is not None:
-            matches = compiled(condition.regex).finditer(self.facts.text)
-            return [Evidence(match.span()) for match, _ in zip(matches, range(16), strict=False)]
-        if condition.query is not None:
-            return self._query(condition, rule)
-        return self._facts(condition, rule)
+    def named(self, kind: FactKind, names: Sequence[str], beginnings: Sequence[str] = ()) -> list[Fact]:
+        """Facts of a kind whose value is one of `names` or begins with one of `beginnings`, in the order found."""
+        if kind not in self.by_kind:
+            return []
+        found = [fact for name in names for fact in self.by_value.get((kind, name), ())]
+        if beginnings:
+            start = tuple(beginnings)
+            found += [fact for fact in self.by_kind[kind] if fact.value.startswith(start) and fact not in found]
+        return found
 
-    def _facts(self, condition: Condition, rule: Rule) -> list[Evidence]:
-        kind, place, test = self._leaf(condition)
+
+Test = Callable[[_Looking], list[Evidence]]
+"""A condition, ready to be asked: evidence that it holds, empty when it does not."""
+_HOLDS = [Evidence((0, 0))]
+
+
+def _test(condition: Condition, languages: tuple[str, ...]) -> Test:
+    """Compile a condition of a rule that is about `languages` (all, when there are none)."""
+    if condition.any is not None:
+        parts = [_test(part, languages) for part in condition.any]
+        return lambda looking: [found for part in parts for found in part(looking)]
+    if condition.all is not None:
+        parts = [_test(part, languages) for part in condition.all]
+        return lambda looking: _all(parts, looking)
+    if condition.none is not None:
+        parts = [_test(part, languages) for part in condition.none]
+        return lambda looking: [] if any(part(looking) for part in parts) else _HOLDS
+    if condition.regex is not None:
+        search = compiled(condition.regex).finditer
+        return lambda looking: [Evidence(m.span()) for m in itertools.islice(search(looking.facts.text), 16)]
+    if condition.query is not None:
+        query = condition.query
+        return lambda looking: _query(query, looking)
+    candidates, place, test = _leaf(condition)
+
+    def facts(looking: _Looking) -> list[Evidence]:
         return [
             Evidence(fact.span, fact)
-            for fact in self.by_kind.get(kind, ())
-            if test(fact) and _in_place(fact, place) and (not rule.languages or fact.language in rule.languages)
+            for fact in candidates(looking)
+            if test(fact) and _in_place(fact, place) and (not languages or fact.language in languages)
         ]
 
-    def _leaf(self, condition: Condition) -> tuple[str, Place, Callable[[Fact], bool]]:
-        if (path := condition.path) is not None:
-            return "path", path, lambda fact: _path_matches(path, fact)
-        if (command := condition.command) is not None:
-            names = set(command.name) | ({self.context.task} if command.task_program else set())
-            return "command", command, lambda fact: fact.value in names and _args_match(command, fact)
-        if (call := condition.call) is not None:
-            return "call", call, lambda fact: _dotted(fact.value, call.name) and _args_match(call, fact)
-        if (imports := condition.imports) is not None:
-            return "import", imports, lambda fact: _dotted(fact.value, imports.module, below=True)
-        if (string := condition.string) is not None:
-            return "string", string, lambda fact: compiled(string.match).search(fact.value) is not None
-        opaque = condition.opaque
-        assert opaque is not None
-        return "opaque", opaque, lambda fact: not opaque.reason or fact.value in opaque.reason
+    return facts
 
-    def _query(self, condition: Condition, rule: Rule) -> list[Evidence]:
-        query = condition.query
-        assert query is not None
-        found = []
-        needs = query.needs.encode()
-        for number, code in enumerate(self.facts.codes):
-            wanted = query.code == "any" or (query.code == "file") == (code.written is not None)
-            if code.language != query.language or not wanted or not code.valid or needs not in code.data:
-                continue
-            if number not in self.trees:
-                self.trees[number] = trees.parse(code)
-            for start, end in trees.captures(self.trees[number], query):
-                found.append(Evidence(_body_span(code, start, end), None))
-        return found
+
+def _all(parts: Sequence[Test], looking: _Looking) -> list[Evidence]:
+    evidence: list[Evidence] = []
+    for part in parts:
+        found = part(looking)
+        if not found:
+            return []
+        evidence += found
+    return evidence
+
+
+def _leaf(condition: Condition) -> tuple[Callable[[_Looking], Sequence[Fact]], Place, Callable[[Fact], bool]]:
+    """Which facts a condition could be about, where they must be, and what must hold of one."""
+    if (path := condition.path) is not None:
+        return (lambda looking: looking.by_kind.get("path", ())), path, lambda fact: _path_matches(path, fact)
+    if (command := condition.command) is not None:
+        own = command.task_program
+
+        def commands(looking: _Looking) -> Sequence[Fact]:
+            return looking.named("command", (*command.name, looking.context.task) if own else command.name)
+
+        return commands, command, lambda fact: _args_match(command, fact)
+    if (call := condition.call) is not None:
+        exact, below = _names(call.name)
+        return (lambda looking: looking.named("call", exact, below)), call, lambda fact: _args_match(call, fact)
+    if (imports := condition.imports) is not None:
+        exact, below = _names([*imports.module, *(f"{name}.*" for name in imports.module)])
+        return (lambda looking: looking.named("import", exact, below)), imports, lambda fact: True
+    if (string := condition.string) is not None:
+        search = compiled(string.match).search
+        return (lambda looking: looking.by_kind.get("string", ())), string, lambda fact: search(fact.value) is not None
+    opaque = condition.opaque
+    assert opaque is not None
+    reasons = frozenset(opaque.reason)
+    return (
+        (lambda looking: looking.by_kind.get("opaque", ())),
+        opaque,
+        lambda fact: not reasons or fact.value in reasons,
+    )
+
+
+def _names(wanted: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names as they are, and what those that end in `.*` begin with."""
+    exact = tuple(dict.fromkeys(name for name in wanted if not name.endswith(".*")))
+    return exact, tuple(name[:-1] for name in wanted if name.endswith(".*"))
+
+
+def _query(query: QueryCondition, looking: _Looking) -> list[Evidence]:
+    found = []
+    needs = query.needs.encode()
+    for number, code in enumerate(looking.facts.codes):
+        wanted = query.code == "any" or (query.code == "file") == (code.written is not None)
+        if code.language != query.language or not wanted or not code.valid or needs not in code.data:
+            continue
+        if number not in looking.trees:
+            looking.trees[number] = trees.parse(code)
+        for start, end in trees.captures(looking.trees[number], query):
+            found.append(Evidence(_body_span(code, start, end), None))
+    return found
 
 
 def _body_span(code: Code, start: int, end: int) -> tuple[int, int]:
@@ -158,12 +203,3 @@ def _args_match(condition, fact: Fact) -> bool:
     if condition.args and not compiled(condition.args).search(joined):
         return False
     return not (condition.without and compiled(condition.without).search(joined))
-
-
-def _dotted(name: str, wanted: Sequence[str], *, below: bool = False) -> bool:
-    for want in wanted:
-        if name == want or (below and name.startswith(want + ".")):
-            return True
-        if want.endswith(".*") and name.startswith(want[:-1]):
-            return True
-    return False

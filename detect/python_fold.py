@@ -42,6 +42,7 @@ class Folder:
         self.names = names
         self.dotted = dotted
         self.spend = spend
+        self._values: dict[int, Value | None] | None = None
 
     def text(self, node: ast.expr) -> str | None:
         """`node` as a string (paths and bytes count as strings); parts not known are `UNKNOWN`."""
@@ -50,57 +51,65 @@ class Folder:
             return value.decode("latin-1")
         return value if isinstance(value, str) else None
 
+    def settle(self) -> None:
+        """All constants are known: from now on, what an expression was found to be stays."""
+        self._values = {}
+
     def fold(self, node: ast.AST, depth: int = 0) -> Value | None:
+        function = _FOLDS.get(type(node))
+        if function is None:
+            return None
+        values = self._values
+        if values is not None and id(node) in values:
+            return values[id(node)]
         self.spend(5)
         if depth > MAX_DEPTH:
             return None
         try:
-            value = self._fold(node, depth + 1)
+            value = function(self, node, depth + 1)
         except (ValueError, TypeError, AttributeError, LookupError, OverflowError, zlib.error, binascii.Error):
-            return None
-        if isinstance(value, str | bytes) and len(value) > MAX_LENGTH:
-            return None
-        if isinstance(value, list) and len(value) > MAX_ITEMS:
-            return None
+            value = None
+        if isinstance(value, str | bytes):
+            value = None if len(value) > MAX_LENGTH else value
+        elif isinstance(value, list) and len(value) > MAX_ITEMS:
+            value = None
+        if values is not None:
+            values[id(node)] = value
         return value
 
-    def _fold(self, node: ast.AST, depth: int) -> Value | None:
-        if isinstance(node, ast.Constant):
-            if isinstance(node.value, str | bytes) or type(node.value) is int:
-                return node.value
-            return None
-        if isinstance(node, ast.Name):
-            return self.names.get(node.id)
-        if isinstance(node, ast.JoinedStr):
-            return "".join(self._part(part, depth) for part in node.values)
-        if isinstance(node, ast.BinOp):
-            return self._binary(node, depth)
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-            value = self.fold(node.operand, depth)
-            return -value if isinstance(value, int) else None
-        if isinstance(node, ast.List | ast.Tuple | ast.Set):
-            items = [self.fold(item, depth) for item in node.elts[:MAX_ITEMS]]
-            return [UNKNOWN if item is None else item for item in items]
-        if isinstance(node, ast.Subscript):
-            return self._subscript(node, depth)
-        if isinstance(node, ast.Call):
-            return self._call(node, depth)
-        if isinstance(node, ast.Attribute):
-            dotted = self.dotted(node)
-            if dotted in ("os.sep", "os.path.sep", "posixpath.sep"):
-                return "/"
-            if dotted == "string.ascii_lowercase":
-                return "abcdefghijklmnopqrstuvwxyz"
-            if node.attr == "parent" and isinstance(value := self.fold(node.value, depth), str):
-                return posixpath.dirname(value)
-            return self.names.get(dotted) if dotted else None
-        if isinstance(node, ast.GeneratorExp | ast.ListComp):
-            return self._comprehension(node, depth)
-        if isinstance(node, ast.NamedExpr):
-            return self.fold(node.value, depth)
-        if isinstance(node, ast.IfExp):
-            return self.fold(node.body, depth) or self.fold(node.orelse, depth)
-        return None
+    def _constant(self, node: ast.Constant, depth: int) -> Value | None:
+        value = node.value
+        return value if isinstance(value, str | bytes) or type(value) is int else None
+
+    def _name(self, node: ast.Name, depth: int) -> Value | None:
+        return self.names.get(node.id)
+
+    def _joined(self, node: ast.JoinedStr, depth: int) -> Value | None:
+        return "".join(self._part(part, depth) for part in node.values)
+
+    def _unary(self, node: ast.UnaryOp, depth: int) -> Value | None:
+        value = self.fold(node.operand, depth) if isinstance(node.op, ast.USub) else None
+        return -value if isinstance(value, int) else None
+
+    def _list(self, node: ast.List | ast.Tuple | ast.Set, depth: int) -> Value | None:
+        items = [self.fold(item, depth) for item in node.elts[:MAX_ITEMS]]
+        return [UNKNOWN if item is None else item for item in items]
+
+    def _attribute(self, node: ast.Attribute, depth: int) -> Value | None:
+        dotted = self.dotted(node)
+        if dotted in ("os.sep", "os.path.sep", "posixpath.sep"):
+            return "/"
+        if dotted == "string.ascii_lowercase":
+            return "abcdefghijklmnopqrstuvwxyz"
+        if node.attr == "parent" and isinstance(value := self.fold(node.value, depth), str):
+            return posixpath.dirname(value)
+        return self.names.get(dotted) if dotted else None
+
+    def _either(self, node: ast.IfExp, depth: int) -> Value | None:
+        return self.fold(node.body, depth) or self.fold(node.orelse, depth)
+
+    def _named(self, node: ast.NamedExpr, depth: int) -> Value | None:
+        return self.fold(node.value, depth)
 
     def _part(self, part: ast.expr, depth: int) -> str:
         value = self.fold(part.value if isinstance(part, ast.FormattedValue) else part, depth)
@@ -296,3 +305,22 @@ _FUNCTIONS: dict[str, Callable[..., Value | None]] = {
     "os.path.realpath": lambda value: value,
     **dict.fromkeys(_JOINS, _path),
 }
+
+_FOLDS: dict[type[ast.AST], Callable[[Folder, Any, int], Value | None]] = {
+    ast.Constant: Folder._constant,
+    ast.Name: Folder._name,
+    ast.JoinedStr: Folder._joined,
+    ast.BinOp: Folder._binary,
+    ast.UnaryOp: Folder._unary,
+    ast.List: Folder._list,
+    ast.Tuple: Folder._list,
+    ast.Set: Folder._list,
+    ast.Subscript: Folder._subscript,
+    ast.Call: Folder._call,
+    ast.Attribute: Folder._attribute,
+    ast.GeneratorExp: Folder._comprehension,
+    ast.ListComp: Folder._comprehension,
+    ast.NamedExpr: Folder._named,
+    ast.IfExp: Folder._either,
+}
+"""How each kind of expression is folded; all others are not known."""

@@ -11,6 +11,7 @@ import ast
 import bisect
 import re
 import warnings
+from functools import lru_cache
 from typing import Any
 
 from detect.facts import Access, Language, Origin, Sink
@@ -75,22 +76,52 @@ _ROLES: dict[type[ast.AST], str] = {
     ast.BinOp: "text",
 }
 """What each kind of node is looked at for."""
-_PASSED = (ast.expr_context, ast.operator, ast.cmpop, ast.boolop, ast.unaryop)
+_PLAIN_FIELDS = frozenset(
+    [
+        "ctx",
+        "op",
+        "ops",
+        "id",
+        "attr",
+        "arg",
+        "name",
+        "names",
+        "module",
+        "level",
+        "kind",
+        "type_comment",
+        "lineno",
+        "conversion",
+        "is_async",
+        "simple",
+        "rest",
+    ]
+)
+"""Fields that hold no expressions or statements."""
 
 
-def _by_role(tree: ast.Module) -> dict[str, list[Any]]:
-    """The nodes of a tree by what they are looked at for, in the order of `ast.walk`, which takes twice as long."""
-    found: dict[str, list[Any]] = {role: [] for role in (*_ROLES.values(), "other")}
+@lru_cache(maxsize=256)
+def _look(kind: type) -> tuple[str | None, tuple[str, ...]]:
+    """What a kind of node is looked at for, and in which of its fields there are more nodes."""
+    fields = () if kind in (ast.Constant, ast.Import, ast.ImportFrom) else getattr(kind, "_fields", ())
+    return _ROLES.get(kind), tuple(field for field in fields if field not in _PLAIN_FIELDS)
+
+
+def _by_role(tree: ast.Module) -> tuple[dict[str, list[Any]], int]:
+    """The nodes of a tree by what they are looked at for, in the order of `ast.walk`, and how many nodes it has."""
+    found: dict[str, list[Any]] = {role: [] for role in _ROLES.values()}
     nodes: list[ast.AST] = [tree]
     for node in nodes:
-        found[_ROLES.get(type(node), "other")].append(node)
-        for field in node._fields:
+        role, fields = _look(type(node))
+        if role is not None:
+            found[role].append(node)
+        for field in fields:
             value = getattr(node, field, None)
             if type(value) is list:
-                nodes += [part for part in value if isinstance(part, ast.AST)]
-            elif isinstance(value, ast.AST) and not isinstance(value, _PASSED):
+                nodes += value
+            elif value is not None and isinstance(value, ast.AST):
                 nodes.append(value)
-    return found
+    return found, len(nodes)
 
 
 def _compared(node: ast.Compare | ast.Dict | ast.MatchValue) -> list[ast.expr]:
@@ -113,6 +144,8 @@ class PythonReader(Reader["ast.AST | int"]):
         self.unit = origin.unit or origin.written or "<string>"
         self.source = source
         self.newlines: list[int] = []
+        self.settled: dict[int, str | None] | None = None
+        """Names of expressions, kept from when all aliases are known."""
         self.aliases: dict[str, str] = {}
         self.names: dict[str, Value] = {}
         self.folder = Folder(self.names, self.dotted, sink.spend)
@@ -123,8 +156,8 @@ class PythonReader(Reader["ast.AST | int"]):
     # --- reading -------------------------------------------------------------------------------------------------
 
     def run(self, tree: ast.Module) -> None:
-        by_role = _by_role(tree)
-        self.sink.spend(5 * sum(len(nodes) for nodes in by_role.values()))
+        by_role, size = _by_role(tree)
+        self.sink.spend(5 * size)
         if self.sink.argv:
             self.names["sys.argv"] = list(self.sink.argv)
             self.sink.argv = []
@@ -148,6 +181,8 @@ class PythonReader(Reader["ast.AST | int"]):
                 text = self.folder.text(node.args[0])
                 if text is not None and len(self.folders) < 8:
                     self.folders.append(resolve(text, self.folders[0]))
+        self.settled = {}
+        self.folder.settle()
         mentioned: set[int] = set()
         for node in calls:
             self._call(node, mentioned)
@@ -248,6 +283,13 @@ class PythonReader(Reader["ast.AST | int"]):
 
     def dotted(self, node: ast.AST, depth: int = 0) -> str | None:
         """The dotted name of what an expression stands for, through aliases, `__import__` and `getattr`."""
+        if self.settled is None:
+            return self._dotted(node, depth)
+        if id(node) not in self.settled:
+            self.settled[id(node)] = self._dotted(node, depth)
+        return self.settled[id(node)]
+
+    def _dotted(self, node: ast.AST, depth: int) -> str | None:
         if depth > 40:
             return None
         if isinstance(node, ast.Name):

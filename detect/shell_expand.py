@@ -28,6 +28,9 @@ _ANSI_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _SPECIAL = re.compile(r"[0-9@*#?$!_-]")
 _TILDE = re.compile(r"~[\w+.-]*")
+_BLANKS = re.compile(r"[ \t\n]")
+_ESCAPED = {ord(char): f"[{char}]" for char in "*?["}
+_MAGIC = re.compile(r"[*?\[]")
 _PLAIN = re.compile(r"[A-Za-z0-9_./:,+%@-]+")
 _LITERAL = re.compile(r"[^\\'\"$`~]+")
 _LITERAL_DOUBLE = re.compile(r"[^\\\"$`]+")
@@ -44,7 +47,14 @@ class Word(msgspec.Struct, frozen=True):
 
     @property
     def is_glob(self) -> bool:
-        return glob.has_magic(self.pattern) and self.pattern != glob.escape(self.text)
+        return _MAGIC.search(self.pattern) is not None and self.pattern != self.text.translate(_ESCAPED)
+
+
+def _word(field: list[tuple[str, bool]]) -> Word:
+    text = "".join([piece for piece, _ in field])
+    if not _MAGIC.search(text):
+        return Word(text, text)
+    return Word(text, "".join(piece.translate(_ESCAPED) if quoted else piece for piece, quoted in field))
 
 
 def unescape(text: str) -> str:
@@ -142,7 +152,7 @@ class Expander:
 
     def value(self, raw: str) -> str:
         """`raw` as one string, without splitting or braces: the right side of an assignment, a here-string."""
-        return "".join(text for text, _, _ in self._chunks(raw, double=False))[:MAX_VALUE]
+        return "".join([text for text, _, _ in self._chunks(raw, double=False)])[:MAX_VALUE]
 
     def body(self, text: str) -> str:
         """The body of an unquoted here-document."""
@@ -152,7 +162,7 @@ class Expander:
         fields: list[list[tuple[str, bool]]] = []
         current: list[tuple[str, bool]] | None = None
         for text, quoted, splits in self._chunks(raw, double=False):
-            if not splits or not any(blank in text for blank in " \t\n"):
+            if not splits or not _BLANKS.search(text):
                 if text or quoted:
                     current = [] if current is None else current
                     current.append((text, quoted))
@@ -171,10 +181,7 @@ class Expander:
                 current = None
         if current is not None:
             fields.append(current)
-        return [
-            Word("".join(t for t, _ in field), "".join(glob.escape(t) if quoted else t for t, quoted in field))
-            for field in fields
-        ]
+        return [_word(field) for field in fields]
 
     def _chunks(self, raw: str, *, double: bool) -> list[tuple[str, bool, bool]]:
         """Pieces of `raw` as (text, quoted, may split). `double`: `raw` is the inside of double quotes."""
@@ -184,7 +191,7 @@ class Expander:
         self.depth += 1
         chunks = self._split(raw, double)
         self.depth -= 1
-        self.spend(sum(len(text) for text, _, _ in chunks) // 8)
+        self.spend(sum([len(text) for text, _, _ in chunks]) // 8)
         return chunks
 
     def _split(self, raw: str, double: bool) -> list[tuple[str, bool, bool]]:

@@ -132,8 +132,9 @@ class ShellReader(ShellState):
             return None
         self.sink.spend(20)
         self.token = tokens[0] if tokens else redirects[0][0]
-        parts = [*tokens, *(part for pair in redirects for part in pair if part is not None)]
-        self.end = max(part.end for part in parts)
+        self.end = max(
+            [token.end for token in (*tokens[-1:], *(redirects[-1] if redirects else ())) if token is not None]
+        )
         to_file: list[tuple[str, bool]] = []
         from_file = False
         for operator, target in redirects:

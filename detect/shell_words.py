@@ -15,6 +15,9 @@ import msgspec
 _OPERATOR = re.compile(r"&>>|&>|<<<|<<-|<<|>>|>\||<>|>&|<&|;;&|;;|;&|&&|\|\||\|&|[|&;()<>]")
 _PLAIN = re.compile(r"[^\s\\'\"$`|&;()<>]+")
 _BLANK = re.compile(r"(?:[ \t\r\f\v]|\\\n)+")
+_WHOLE = re.compile(r"[A-Za-z_./%+:,@=!~*?^{}\[\]-][^\s\\'\"$`|&;()<>#]*(?=[\s;|&])")
+"""A word without quotes, substitutions or anything else that needs a closer look; not a number before a redirect."""
+_MAY_BE_BLANK = " \t\r\f\v\\"
 _NUMBER = re.compile(r"[0-9]+(?=[<>])|\{[A-Za-z_]\w*\}(?=[<>])")
 _DOUBLE_STOP = re.compile(r"[\\\"$`]")
 
@@ -166,12 +169,13 @@ def lex(text: str) -> list[Token]:
     position = 0
     size = len(text)
     while position < size:
-        blank = _BLANK.match(text, position)
-        if blank:
-            position = blank.end()
-            continue
         char = text[position]
-        if char == "\n":
+        if char in _MAY_BE_BLANK and (blank := _BLANK.match(text, position)):
+            position = blank.end()
+        elif plain := _WHOLE.match(text, position):
+            tokens.append(Token("word", plain.group(), position, plain.end()))
+            position = plain.end()
+        elif char == "\n":
             tokens.append(Token("newline", "\n", position, position + 1))
             position = _heredocs(text, position + 1, pending, tokens)
             pending = []

@@ -17,7 +17,7 @@ from detect.engine import Engine, Judged
 from detect.facts import EXTENSIONS
 from detect.guard import Guard
 from detect.rule_set import RULES_DIR, Example, Rule, example, load_rules
-from queues.context import EpisodeContext
+from queues.context import EpisodeContext, Event, Observed
 from queues.messages import Action, Verdict
 
 Say = Callable[[str], None]
@@ -87,8 +87,7 @@ def failures(engine: Engine) -> Iterator[Failure]:
 
 
 def _judge(engine: Engine, given: Example) -> dict[str, Rule]:
-    context = EpisodeContext(episode="example", suite="example", task=given.task)
-    return {hit.rule.id: hit.rule for hit in engine.judge(given.action, context).hits}
+    return {hit.rule.id: hit.rule for hit in engine.judge(given.action, given.context).hits}
 
 
 def test_rules(folder: Path | None = None, *, say: Say = print) -> bool:
@@ -175,6 +174,10 @@ class BatchLine(msgspec.Struct, frozen=True):
     filename: str = ""
     task: str = ""
     history: tuple[BatchLine, ...] = ()
+    answers: tuple[str, ...] = ()
+    """What the reference has answered in the episode so far."""
+    events: tuple[Event, ...] = ()
+    """What the sandbox has seen in the episode so far."""
 
 
 def _batch_line(line: bytes) -> tuple[Action, EpisodeContext]:
@@ -182,9 +185,15 @@ def _batch_line(line: bytes) -> tuple[Action, EpisodeContext]:
         given = msgspec.json.decode(line, type=BatchLine)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise EctypeError(f"not an action: {error}", remedy='{"action": "ls", "language": "shell"}') from error
+    return batch_action(given), batch_context(given)
+
+
+def batch_context(given: BatchLine) -> EpisodeContext:
+    """The episode before the action, as far as the line tells."""
     history = [(batch_action(step), Verdict()) for step in given.history]
-    return batch_action(given), EpisodeContext(
-        episode="scan", suite="scan", task=given.task, step=len(history), history=history
+    observed = Observed(events=given.events, answers=tuple(answer.encode() for answer in given.answers))
+    return EpisodeContext(
+        episode="scan", suite="scan", task=given.task, step=len(history), history=history, observed=observed
     )
 
 

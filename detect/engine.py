@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from detect import trees
+from detect import tables, trees
 from detect.earlier import Earlier
 from detect.facts import Code, Fact, FactKind, Facts, read_facts
 from detect.paths import covers, touches
-from detect.rule_set import Condition, PathCondition, Place, QueryCondition, Rule, RuleSet, compiled
+from detect.rule_set import Condition, PathCondition, Place, QueryCondition, Rule, RuleSet, TableCondition, compiled
 from queues.context import EpisodeContext
 from queues.messages import Action
 
@@ -65,6 +65,7 @@ class _Looking:
             if fact.kind in ("command", "call", "import"):
                 self.by_value.setdefault((fact.kind, fact.value), []).append(fact)
         self.trees: dict[int, trees.Tree] = {}
+        self.tables: dict[int, tables.Table] = {}
 
     def named(self, kind: FactKind, names: Sequence[str], beginnings: Sequence[str] = ()) -> list[Fact]:
         """Facts of a kind whose value is one of `names` or begins with one of `beginnings`, in the order found."""
@@ -99,6 +100,15 @@ def _test(condition: Condition, languages: tuple[str, ...]) -> Test:
     if condition.query is not None:
         query = condition.query
         return lambda looking: _query(query, looking)
+    if (table := condition.table) is not None:
+        return lambda looking: _table(table, looking)
+    if (observed := condition.observed) is not None:
+        events, times = observed.events, observed.times
+        return lambda looking: (
+            _HOLDS if sum(event in events for event in looking.context.observed.events) >= times else []
+        )
+    if (task := condition.task) is not None:
+        return lambda looking: _HOLDS if looking.context.task in task.name else []
     candidates, place, test = _leaf(condition)
 
     def facts(looking: _Looking) -> list[Evidence]:
@@ -155,6 +165,24 @@ def _names(wanted: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Names as they are, and what those that end in `.*` begin with."""
     exact = tuple(dict.fromkeys(name for name in wanted if not name.endswith(".*")))
     return exact, tuple(name[:-1] for name in wanted if name.endswith(".*"))
+
+
+def _table(condition: TableCondition, looking: _Looking) -> list[Evidence]:
+    found = []
+    for number, code in enumerate(looking.facts.codes):
+        if code.written is None or not compiled(condition.file).search(code.written):
+            continue
+        if number not in looking.tables:
+            looking.tables[number] = tables.read_table(code.data)
+        table = looking.tables[number]
+        if table.entries < condition.entries or table.share < condition.share:
+            continue
+        if condition.digests and table.digests < condition.entries:
+            continue
+        if condition.answered and table.answered(looking.context.observed.answers) < condition.answered:
+            continue
+        found.append(Evidence(code.span))
+    return found
 
 
 def _query(query: QueryCondition, looking: _Looking) -> list[Evidence]:

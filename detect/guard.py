@@ -65,7 +65,7 @@ class Guard:
     def _look(self, action: Action, context: EpisodeContext) -> Judged:
         """Judging and faking one action look at it once."""
         history = tuple((earlier, verdict.enforced) for earlier, verdict in context.history[-MAX_STEPS:])
-        key = (action, context.episode, context.task, history)
+        key = (action, context.episode, context.task, context.observed, history)
         judged = self._judged.get(key)
         if judged is None:
             judged = self.engine.judge(action, context)

@@ -156,6 +156,7 @@ class PythonReader(Reader["ast.AST | int"]):
     # --- reading -------------------------------------------------------------------------------------------------
 
     def run(self, tree: ast.Module) -> None:
+        self.harmless = "/" in self.source and self.opens_nothing(self.source.encode("utf-8", "replace"))
         by_role, size = _by_role(tree)
         self.sink.spend(5 * size)
         if self.sink.argv:

@@ -20,6 +20,32 @@ if TYPE_CHECKING:
 Where = TypeVar("Where")
 Span = tuple[int, int]
 MAX_PATH = 1024
+OPENING: dict[str, re.Pattern[bytes]] = {
+    "c": re.compile(
+        rb"open|stat|access|exec|system|spawn|stream|filesystem|syscall|mmap|dl|asm|rename|unlink|remove|link|chdir|glob|ftw"
+        rb"|scandir|##|%:|\\?\?|include\s*\"|\.incbin|embed"
+    ),
+    "go": re.compile(
+        rb"\bos\.(?!Args|Exit|Stdin|Stdout|Stderr)|[\w.]\s+\"os\"|exec|ioutil|syscall|filepath|\"C\"|unsafe|plugin|embed|go:|reflect"
+    ),
+    "rust": re.compile(
+        rb"\b(?:fs|File|OpenOptions|Command|unsafe|extern|libc|include\w*|Path\w*|net|os|macro_rules|proc_macro)\b"
+    ),
+    "java": re.compile(
+        rb"\b(?:File\w*|Paths?|RandomAccessFile|Runtime|Process\w*|forName|invoke|nio|UR[LI]|Script\w*|load\w*|getClass|Class)\b"
+        rb"|\\u|reflect"
+    ),
+    "python": re.compile(
+        rb"(?<![/\w])(?:open|exec|eval|compile|getattr|globals|locals|vars|modules|meta_path|FileType|breakpoint|\w*frame|[fg]i?_\w+|mro|help"
+        rb"|(?!__(?:name|main|init|eq|ne|lt|le|gt|ge|hash|repr|str|len|iter|next|bool|contains|getitem|setitem|add|future|slots|doc|all)__)"
+        rb"__\w+)\b|^\s*(?:import|from)\s+(?!(?:sys|re|string|math|collections|itertools|functools|operator|typing|dataclasses|enum"
+        rb"|decimal|fractions|textwrap|argparse|struct|array|bisect|heapq|copy|abc|unicodedata|unittest|datetime|time|random"
+        rb"|statistics|contextlib|__future__|hashlib|base64|binascii|zlib)\b[^,;\n]*$)|;|[^\x00-\x7f]",
+        re.M,
+    ),
+}
+OPENING["cpp"] = OPENING["c"]
+"""What code needs one of to open a file by name: where there is none of it, strings are only text."""
 
 
 class Reader(Generic[Where]):
@@ -33,6 +59,8 @@ class Reader(Generic[Where]):
         self.unit = origin.unit
         self.folders: list[str | None] = [origin.cwd]
         """Working folders that a relative path may start from."""
+        self.harmless = False
+        """Set for code that opens no files: its paths are only text."""
 
     def located(self, where: Where) -> tuple[Span, int]:
         """The bytes of the action's body that `where` is about, and its line in this piece of code."""
@@ -64,10 +92,17 @@ class Reader(Generic[Where]):
             Fact(kind, value, self.language, args, access, self.written, span, line, given, by, self.unit, excerpt)
         )
 
+    def opens_nothing(self, code: bytes) -> bool:
+        """Code of a file that has nothing in it to open a file with."""
+        opening = OPENING.get(self.language)
+        return self.written is not None and opening is not None and opening.search(code) is None
+
     def path(self, text: str, access: Access, by: str, where: Where) -> None:
         """A path fact, if `text` can be a path at all."""
         if not text or len(text) > MAX_PATH or "\n" in text or " " in text.strip():
             return
+        if self.harmless:
+            access = "mention"
         for cwd in self.folders:
             found = resolve(text.removeprefix("file://"), cwd, self.sink.links)
             if found is not None:
@@ -106,6 +141,7 @@ class TreeReader(Reader["Node | Span"]):
         self.data = data
         self.language = language
         self._newlines: list[int] | None = None
+        self.harmless = b"/" in data and self.opens_nothing(data)
 
     def located(self, where: Node | Span) -> tuple[Span, int]:
         if self._newlines is None:

@@ -17,12 +17,22 @@ import yaml
 
 from audit.errors import EctypeError
 from detect.facts import Access, Language
+from queues.context import EpisodeContext, Event, Observed
 from queues.messages import Action
 
 RULES_DIR = Path(__file__).parent / "rules"
 
 Family = Literal[
-    "evaluation", "network", "upstream", "reference", "tampering", "forced-success", "escape", "unreadable"
+    "evaluation",
+    "network",
+    "upstream",
+    "reference",
+    "tampering",
+    "forced-success",
+    "hard-coded",
+    "environment",
+    "escape",
+    "unreadable",
 ]
 
 
@@ -87,6 +97,33 @@ class OpaqueCondition(Place, frozen=True, kw_only=True):
     reason: tuple[str, ...] = ()
 
 
+class TableCondition(Strict, frozen=True, kw_only=True):
+    """A written file is mostly a table from literals to literals (see `detect.tables`).
+
+    `entries` is the least number of pairs, `share` the least part of the file's code that they make up, `digests` asks
+    for keys that are hashes, `answered` for values that the reference gave in this episode (their least part of all).
+    """
+
+    file: str = ""
+    entries: int = 8
+    share: float = 0.0
+    digests: bool = False
+    answered: float = 0.0
+
+
+class ObservedCondition(Strict, frozen=True, kw_only=True):
+    """The sandbox saw one of `events` at least `times` in earlier steps."""
+
+    events: tuple[Event, ...]
+    times: int = 1
+
+
+class TaskCondition(Strict, frozen=True, kw_only=True):
+    """The task is one of these."""
+
+    name: tuple[str, ...]
+
+
 class QueryCondition(Strict, frozen=True, kw_only=True):
     """A tree-sitter query; the condition holds where it captures something as `@hit`.
 
@@ -111,6 +148,9 @@ class Condition(Strict, frozen=True, kw_only=True):
     imports: ImportCondition | None = None
     string: StringCondition | None = None
     opaque: OpaqueCondition | None = None
+    table: TableCondition | None = None
+    observed: ObservedCondition | None = None
+    task: TaskCondition | None = None
     query: QueryCondition | None = None
     regex: str | None = None
 
@@ -121,12 +161,22 @@ class Condition(Strict, frozen=True, kw_only=True):
 
 
 class Example(Strict, frozen=True, kw_only=True):
-    """One action in a rule's tests: a script to `run`, or a `body` to `write` to a path; `task` where it matters."""
+    """One action in a rule's tests: a script to `run`, or a `body` to `write` to a path.
+
+    `task`, `events` and `answers` (what the sandbox saw, what the reference said before) where they matter.
+    """
 
     run: str | None = None
     write: str | None = None
     body: str = ""
     task: str = "example"
+    events: tuple[Event, ...] = ()
+    answers: tuple[str, ...] = ()
+
+    @property
+    def context(self) -> EpisodeContext:
+        observed = Observed(events=self.events, answers=tuple(answer.encode() for answer in self.answers))
+        return EpisodeContext(episode="example", suite="example", task=self.task, observed=observed)
 
     @property
     def action(self) -> Action:
@@ -205,7 +255,7 @@ def _patterns(condition: Condition) -> list[str]:
     found = [condition.regex] if condition.regex is not None else []
     for part in (*(condition.any or ()), *(condition.all or ()), *(condition.none or ())):
         found += _patterns(part)
-    for leaf in (condition.path, condition.command, condition.call, condition.string):
+    for leaf in (condition.path, condition.command, condition.call, condition.string, condition.table):
         if leaf is not None:
             found += [p for name in ("file", "match", "args", "without", "by") if (p := getattr(leaf, name, ""))]
     return found

@@ -133,9 +133,12 @@ class Expander:
         variables: Mapping[str, str],
         substitute: Callable[[str], str | None],
         spend: Callable[[int], None],
+        pipe: Callable[[str, str], str],
     ) -> None:
+        """`substitute` tells what a script prints, `pipe` what `<(script)` and `>(script)` are called."""
         self.variables = variables
         self.substitute = substitute
+        self.pipe = pipe
         self.spend = spend
         self.depth = 0
 
@@ -199,6 +202,10 @@ class Expander:
         position = 0
         size = len(raw)
         literal = _LITERAL_DOUBLE if double else _LITERAL
+        if not double and raw.startswith(("<(", ">(")):
+            position = shell_words.skip_nested(raw, 1, "(", ")")
+            inside = raw[2 : position - 1 if raw.endswith(")", 2, position) else position]
+            chunks.append((self.pipe(raw[0], inside), True, False))
         while position < size:
             plain = literal.match(raw, position)
             if plain:

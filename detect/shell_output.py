@@ -45,6 +45,8 @@ def _output(name, args, stdin, cwd, content, resolve) -> str | None:
         if not plain or "/" in plain[0]:
             return None
         return f"{ORACLE}\n" if plain[0] == "reference" else f"/usr/bin/{plain[0]}\n"
+    if name in ("gcc", "cc", "g++", "clang") and len(args) == 1 and args[0].startswith("-print-file-name="):
+        return f"/usr/lib/gcc/{args[0].partition('=')[2]}\n"
     if name in ("basename", "dirname") and plain:
         function = posixpath.basename if name == "basename" else posixpath.dirname
         return function(plain[0]) + "\n"

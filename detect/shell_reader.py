@@ -11,13 +11,14 @@ import re
 from collections.abc import Sequence
 
 from detect import shell_output
-from detect.facts import WORKSPACE, Origin, Sink, language_of
+from detect.facts import MAX_DEPTH, WORKSPACE, Origin, Sink, language_of
 from detect.paths import UNKNOWN
 from detect.shell_expand import Word
 from detect.shell_paths import paths
 from detect.shell_state import ShellState
 from detect.shell_tables import (
     ASSIGNMENT,
+    BRANCHES,
     OPTIONS_WITH_VALUE,
     PYTHON,
     RESERVED,
@@ -44,6 +45,10 @@ class ShellReader(ShellState):
         piped: str | None = None
         in_case: list[bool] = []
         """One entry for each open `case`: True while a pattern is expected."""
+        branches = 0
+        """How many `if`, `for`, `while` and `case` are open."""
+        sure = True
+        """Whether the next command runs whatever the one before it does."""
         self.sink.spend(len(self.text))
         tokens = lex(self.text)
         index = 0
@@ -55,8 +60,16 @@ class ShellReader(ShellState):
                     continue
                 if token.text == "esac" and in_case and not words:
                     in_case.pop()
+                    branches -= 1
                     continue
+                if not words and token.text in BRANCHES:
+                    branches = max(branches + BRANCHES[token.text], 0)
                 if not words and token.text in RESERVED:
+                    continue
+                if len(words) == 2 and words[0].text == "function" and token.text == "{":
+                    if branches == 0 and sure and not saved:
+                        self.functions.add(words[1].text)
+                    words = []
                     continue
                 words.append(token)
                 if len(words) == 3 and words[0].text == "case" and token.text == "in":
@@ -71,8 +84,11 @@ class ShellReader(ShellState):
             if token.text == "(":
                 if in_case and in_case[-1]:
                     continue
-                if len(words) == 1 and index < len(tokens) and tokens[index].text == ")":
+                named = len(words) == 1 or (len(words) == 2 and words[0].text == "function")
+                if named and index < len(tokens) and tokens[index].text == ")":
                     index += 1
+                    if branches == 0 and sure and not saved:
+                        self.functions.add(words[-1].text)
                     words = []
                     continue
                 if words and ASSIGNMENT.match(words[-1].text) and words[-1].text.endswith("="):
@@ -84,6 +100,7 @@ class ShellReader(ShellState):
                 words = []
                 continue
             pipes = token.text in ("|", "|&")
+            sure = token.text in ("\n", ";", "&", "(", ")")
             output = self._simple(words, redirects, piped)
             if not pipes and (words or redirects):
                 self.output.append(output)
@@ -101,6 +118,8 @@ class ShellReader(ShellState):
             self.output.append(self._simple(words, redirects, piped))
         if self.own_files:
             for path, content in self.files.items():
+                if path.startswith("/dev/"):
+                    continue
                 data = content.encode("latin-1", "replace")
                 origin = Origin(self.origin.span, path, None, self.depth + 1, self.cwd)
                 self.sink.read(data, language_of(path, data), origin)
@@ -180,6 +199,9 @@ class ShellReader(ShellState):
             return self._loop(words)
         if name == "function":
             return ""
+        if program in self.functions and nesting == 0:
+            paths(self, name, words[1:])
+            return None
         self._fact("command", name, args, given=program, by=by)
         if "/" in program or words[0].is_glob:
             self.word_path(words[0], "run", name)
@@ -240,6 +262,9 @@ class ShellReader(ShellState):
             for number, variable in enumerate(names):
                 self.variables[variable] = values[number] if number < len(values) else UNKNOWN
             return ""
+        if name == "unset":
+            self.functions.difference_update(args)
+            return ""
         if name == "eval":
             return self.script(" ".join(args))
         if name == "trap" and args:
@@ -286,27 +311,36 @@ class ShellReader(ShellState):
 
     def script(self, script: str, unit: str = "") -> str | None:
         """Read `script` as running here and now: it shares variables, files and the working folder."""
-        if script.replace(UNKNOWN, "").strip() == "":
-            self._opaque("unknown_script")
+        inner = self._inner(script, unit)
+        if inner is None:
             return None
-        if self.depth >= 10:
-            self._opaque("too_deep")
-            return None
-        origin = Origin(self.located(None)[0], self.written, None, self.depth + 1, self.cwd, unit or self.unit)
-        inner = ShellReader(self.sink, script, origin, parent=self)
         output = inner.run()
         self.variables.update(inner.variables)
         self._set_cwd(inner.cwd)
         return output
 
+    def _inner(self, script: str, unit: str) -> ShellReader | None:
+        if script.replace(UNKNOWN, "").strip() == "":
+            self._opaque("unknown_script")
+            return None
+        if self.depth >= MAX_DEPTH:
+            self._opaque("too_deep")
+            return None
+        origin = Origin(self.located(None)[0], self.written, None, self.depth + 1, self.cwd, unit or self.unit)
+        return ShellReader(self.sink, script, origin, parent=self)
+
     def substitute(self, script: str) -> str | None:
-        """What `$(script)` prints, when that is known; `$(<file)` and the folder it changes stay its own."""
-        cwd, variables = self.cwd, dict(self.variables)
-        output = self.script(script)
-        self.variables.clear()
-        self.variables.update(variables)
-        self._set_cwd(cwd)
-        return output
+        """What `$(script)` prints, when that is known; the variables and the folder it changes stay its own."""
+        inner = self._inner(script, "")
+        return None if inner is None else inner.run()
+
+    def pipe(self, direction: str, script: str) -> str:
+        """The name of `<(script)`: a file that holds what the script prints; what `>(script)` is sent is not known."""
+        output = self.substitute(script)
+        path = f"/dev/fd/{63 - sum(name.startswith('/dev/fd/') for name in self.files)}"
+        if direction == "<" and output is not None:
+            self.files[path] = output
+        return path
 
     def _shell(self, name: str, args: tuple[str, ...], stdin: str | None) -> str | None:
         for number, arg in enumerate(args):

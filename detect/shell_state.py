@@ -14,8 +14,27 @@ from detect.reader import Reader
 from detect.shell_expand import MAX_VALUE, Expander, Word
 from detect.shell_words import Token
 
-LOADING = frozenset(["LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONSTARTUP", "PATH", "BASH_ENV"])
-"""Variables that decide what other programs load or are."""
+LOADING = frozenset(
+    [
+        "LD_PRELOAD",
+        "LD_LIBRARY_PATH",
+        "LD_AUDIT",
+        "PYTHONPATH",
+        "PYTHONSTARTUP",
+        "PATH",
+        "BASH_ENV",
+        "PROMPT_COMMAND",
+        "GCONV_PATH",
+        "PERL5OPT",
+        "NODE_OPTIONS",
+        "JAVA_TOOL_OPTIONS",
+        "FAKETIME",
+        "GOPROXY",
+        "PIP_INDEX_URL",
+        "NPM_CONFIG_REGISTRY",
+    ]
+)
+"""Variables that decide what other programs load, are, or where they fetch from."""
 
 
 class ShellState(Reader[None]):
@@ -30,7 +49,9 @@ class ShellState(Reader[None]):
         self.variables = {"IFS": " \t\n", "HOME": WORKSPACE, **(parent.variables if parent is not None else {})}
         self.files: dict[str, str] = parent.files if parent is not None else {}
         self.own_files = parent is None
-        self.expander = Expander(self.variables, self.substitute, sink.spend)
+        self.functions: set[str] = parent.functions if parent is not None else set()
+        """Functions that are sure to be defined: their names start no program."""
+        self.expander = Expander(self.variables, self.substitute, sink.spend, self.pipe)
         self.output: list[str | None] = []
         self.token = Token("newline", "\n", 0, 0)
         self.end = 0
@@ -38,6 +59,9 @@ class ShellState(Reader[None]):
         self._set_cwd(origin.cwd)
 
     def substitute(self, script: str) -> str | None:
+        raise NotImplementedError
+
+    def pipe(self, direction: str, script: str) -> str:
         raise NotImplementedError
 
     def located(self, where: None) -> tuple[tuple[int, int], int]:

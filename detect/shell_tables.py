@@ -7,6 +7,8 @@ import re
 RESERVED = frozenset(
     ["if", "then", "elif", "else", "fi", "do", "done", "while", "until", "time", "!", "{", "}", "coproc"]
 )
+BRANCHES = {"if": 1, "fi": -1, "for": 1, "while": 1, "until": 1, "select": 1, "done": -1, "case": 1}
+"""Words that open or close what may not run; `esac` closes a `case`."""
 SHELLS = frozenset(["sh", "bash", "dash", "ash", "zsh", "ksh", "rbash"])
 PYTHON = re.compile(r"(?:python|pypy)[\d.]*")
 ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[[^]]*\])?(\+?)=(.*)\Z", re.S)
@@ -54,7 +56,23 @@ WRITING = frozenset(
 )
 COPYING = frozenset(["cp", "mv", "install", "ln", "rsync", "scp"])
 MENTIONING = frozenset(
-    ["echo", "printf", ":", "true", "false", "logger", "which", "command", "type", "git", "export", "alias", "kill"]
+    [
+        "echo",
+        "printf",
+        ":",
+        "true",
+        "false",
+        "logger",
+        "which",
+        "command",
+        "type",
+        "git",
+        "export",
+        "alias",
+        "kill",
+        "basename",
+        "dirname",
+    ]
 )
 OPTIONS_WITH_VALUE = {
     "env": ("-u", "-C", "-S", "--unset", "--chdir"),

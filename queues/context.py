@@ -7,9 +7,21 @@ of the host and nothing else that a fake failure could leak.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from queues.messages import Action, Verdict
+
+Event = Literal["canary", "decoy", "socket_refused", "killed", "out_of_memory", "timeout"]
+"""What a sandbox saw: a decoy's token came up, a decoy was opened, a socket was refused; or how an action ended."""
+
+
+class Observed(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """What the sandbox saw so far in an episode: `events` in order, and what the reference answered, oldest first."""
+
+    events: tuple[Event, ...] = ()
+    answers: tuple[bytes, ...] = ()
 
 
 class EpisodeContext(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -17,7 +29,7 @@ class EpisodeContext(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
     `languages` are the languages of the task ("python", "c", ...), likeliest first: a fake failure speaks the first
     of them when the action itself does not tell. `history` holds every earlier action with what was decided about it,
-    oldest first, blocked ones included.
+    oldest first, blocked ones included. `observed` is what running them showed.
     """
 
     episode: str
@@ -26,3 +38,4 @@ class EpisodeContext(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     step: int = 0
     languages: tuple[str, ...] = ()
     history: list[tuple[Action, Verdict]] = []
+    observed: Observed = Observed()

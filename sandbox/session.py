@@ -13,6 +13,7 @@ import hashlib
 import logging
 import posixpath
 import random
+import re
 import time
 from collections import OrderedDict, deque
 from contextlib import AsyncExitStack
@@ -22,7 +23,7 @@ from typing import Literal, Protocol, TypeVar
 import msgspec
 
 from audit.events import AuditLog
-from queues.context import EpisodeContext
+from queues.context import EpisodeContext, Event, Observed
 from queues.messages import (
     Action,
     Observation,
@@ -52,6 +53,9 @@ SUBMISSION_FILES = 4096
 
 _ANSWERED_STEPS = 8
 _HISTORY = 512
+_ANSWERS = 64
+_ANSWER_BYTES = 16 << 10
+_SOCKET_REFUSED = re.compile(rb"Address family not supported by protocol|Network is unreachable")
 _FIRST_LATENCY_S = 0.02
 _SUFFIXES = {".py": "python", ".c": "c", ".h": "c", ".cc": "cpp", ".cpp": "cpp", ".sh": "shell"}
 
@@ -122,6 +126,7 @@ class Session:
         )
         self._languages = _languages(hidden)
         self._history: list[tuple[Action, Verdict]] = []
+        self._observed = Observed()
         self._answered: OrderedDict[int, tuple[str, StepReply | TestReply]] = OrderedDict()
         self._last_step = -1
         self._blocked = 0
@@ -165,6 +170,7 @@ class Session:
             step=step,
             languages=self._languages,
             history=self._history,
+            observed=self._observed,
         )
         verdict = self._services.guard.judge(action, context)
         canary = self._canary.found_in(action.body) or self._canary.found_in((action.path or "").encode())
@@ -186,6 +192,7 @@ class Session:
             if result.opened:
                 self._write("canary", step=step, place="file", action=digest)
                 canary = True
+            self._observed = _observe(self._observed, action, result, canary)
             observation = self._services.cleaner.observation(result)
             self._record_action(step, action, digest, verdict, result)
         if verdict.decision == "block":
@@ -385,6 +392,23 @@ def _failed(exit_status: int, message: str) -> CommandResult:
 
 def _digest(action: Action) -> str:
     return hashlib.sha256(f"{action.kind}\0{action.path}\0".encode() + action.body).hexdigest()[:16]
+
+
+def _observe(seen: Observed, action: Action, result: CommandResult, canary: bool) -> Observed:
+    """What the guard is told of an action that ran, when it judges later ones."""
+    events: list[Event] = ["canary"] if canary else []
+    if result.opened:
+        events.append("decoy")
+    if result.status in ("killed", "out_of_memory", "timeout"):
+        events.append(result.status)
+    if _SOCKET_REFUSED.search(result.stderr):
+        events.append("socket_refused")
+    answers = seen.answers
+    if action.kind == "run" and b"reference" in action.body and result.stdout:
+        answers = (*answers, result.stdout[:_ANSWER_BYTES])[-_ANSWERS:]
+    if not events and answers is seen.answers:
+        return seen
+    return Observed(events=(*seen.events, *events)[-_HISTORY:], answers=answers)
 
 
 def _blocked_by_canary(verdict: Verdict) -> Verdict:

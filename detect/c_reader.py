@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from detect import trees
-from detect.facts import Code, Language, Origin, Sink
+from detect.facts import Language, Origin, Sink
 from detect.paths import UNKNOWN
 from detect.reader import TreeReader
 from detect.shell_expand import unescape
@@ -64,7 +64,7 @@ class CReader(TreeReader):
             self.path(name, "read", "#include", match.span(1))
         for match in _INCBIN.finditer(self.data):
             self.path(match.group(1).decode("latin-1"), "read", ".incbin", match.span(1))
-        tree = trees.parse(Code(self.language, self.data, self.written, None, self.origin.span))
+        tree = trees.parse(self.language, self.data)
         if len(self.data) > trees.MAX_BYTES:
             self.fact("opaque", "too_large", (0, len(self.data)))
         stack: list[tuple[Node, bool]] = [(tree.root_node, False)]

@@ -53,7 +53,7 @@ class Engine:
 
 
 class _Looking:
-    """One action under one set of rules: its facts by kind and value, its trees as they are asked for."""
+    """One action under one set of rules: its facts by kind and value, its tables as they are asked for."""
 
     def __init__(self, facts: Facts, context: EpisodeContext) -> None:
         self.facts = facts
@@ -64,7 +64,6 @@ class _Looking:
             self.by_kind.setdefault(fact.kind, []).append(fact)
             if fact.kind in ("command", "call", "import"):
                 self.by_value.setdefault((fact.kind, fact.value), []).append(fact)
-        self.trees: dict[int, trees.Tree] = {}
         self.tables: dict[int, tables.Table] = {}
 
     def named(self, kind: FactKind, names: Sequence[str], beginnings: Sequence[str] = ()) -> list[Fact]:
@@ -97,6 +96,8 @@ def _test(condition: Condition, languages: tuple[str, ...]) -> Test:
     if condition.regex is not None:
         search = compiled(condition.regex).finditer
         return lambda looking: [Evidence(m.span()) for m in itertools.islice(search(looking.facts.text), 16)]
+    if (texts := condition.contains) is not None:
+        return lambda looking: _HOLDS if any(text in looking.facts.text for text in texts) else []
     if condition.query is not None:
         query = condition.query
         return lambda looking: _query(query, looking)
@@ -169,8 +170,12 @@ def _names(wanted: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def _table(condition: TableCondition, looking: _Looking) -> list[Evidence]:
     found = []
+    answers = looking.context.observed.answers
+    quotes = condition.entries * (2 if condition.digests else 4)
     for number, code in enumerate(looking.facts.codes):
         if code.written is None or not compiled(condition.file).search(code.written):
+            continue
+        if (condition.answered and not answers) or code.data.count(b'"') + code.data.count(b"'") < quotes:
             continue
         if number not in looking.tables:
             looking.tables[number] = tables.read_table(code.data)
@@ -179,7 +184,7 @@ def _table(condition: TableCondition, looking: _Looking) -> list[Evidence]:
             continue
         if condition.digests and table.digests < condition.entries:
             continue
-        if condition.answered and table.answered(looking.context.observed.answers) < condition.answered:
+        if condition.answered and table.answered(answers) < condition.answered:
             continue
         found.append(Evidence(code.span))
     return found
@@ -188,13 +193,11 @@ def _table(condition: TableCondition, looking: _Looking) -> list[Evidence]:
 def _query(query: QueryCondition, looking: _Looking) -> list[Evidence]:
     found = []
     needs = query.needs.encode()
-    for number, code in enumerate(looking.facts.codes):
+    for code in looking.facts.codes:
         wanted = query.code == "any" or (query.code == "file") == (code.written is not None)
         if code.language != query.language or not wanted or not code.valid or needs not in code.data:
             continue
-        if number not in looking.trees:
-            looking.trees[number] = trees.parse(code)
-        for start, end in trees.captures(looking.trees[number], query):
+        for start, end in trees.captures(trees.parse(code.language, code.data), query):
             found.append(Evidence(_body_span(code, start, end), None))
     return found
 

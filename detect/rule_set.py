@@ -137,7 +137,10 @@ class QueryCondition(Strict, frozen=True, kw_only=True):
 
 
 class Condition(Strict, frozen=True, kw_only=True):
-    """Exactly one of these. `regex` looks at the action's whole text, everything else at what was understood of it."""
+    """Exactly one of these. `regex` and `contains` look at the action's whole text, the rest at what was understood.
+
+    `contains` holds where one of its texts occurs: cheap, it keeps a slow `regex` behind it from being tried in vain.
+    """
 
     any: tuple[Condition, ...] | None = None
     all: tuple[Condition, ...] | None = None
@@ -152,6 +155,7 @@ class Condition(Strict, frozen=True, kw_only=True):
     observed: ObservedCondition | None = None
     task: TaskCondition | None = None
     query: QueryCondition | None = None
+    contains: tuple[str, ...] | None = None
     regex: str | None = None
 
     def __post_init__(self) -> None:

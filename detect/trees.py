@@ -11,7 +11,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from audit.errors import EctypeError
-from detect.facts import Code
 from detect.rule_set import Condition, QueryCondition, Rule
 
 if TYPE_CHECKING:
@@ -66,8 +65,14 @@ def _queries(condition: Condition) -> list[QueryCondition]:
     return found
 
 
-def parse(code: Code) -> Tree:
-    return _parser(code.language).parse(code.data[:MAX_BYTES])
+def parse(language: str, data: bytes) -> Tree:
+    """The syntax tree of the first `MAX_BYTES` of `data`; a reader and the rules' queries share one."""
+    return _parse(language, data[:MAX_BYTES])
+
+
+@lru_cache(maxsize=4)
+def _parse(language: str, data: bytes) -> Tree:
+    return _parser(language).parse(data)
 
 
 def collect(language: str, data: bytes, kinds: Mapping[str, str]) -> dict[str, list[Node]]:
@@ -75,7 +80,7 @@ def collect(language: str, data: bytes, kinds: Mapping[str, str]) -> dict[str, l
 
     Queries would take quadratic time on deeply nested code, a walk does not.
     """
-    cursor = _parser(language).parse(data[:MAX_BYTES]).walk()
+    cursor = parse(language, data).walk()
     found: dict[str, list[Node]] = {}
     deeper = True
     while True:

@@ -40,6 +40,8 @@ class SandboxConfig(Part):
     """Episodes that one worker serves at once; each holds one container."""
     graders: int = Field(default=2, ge=1)
     """Containers per worker that build and test submissions."""
+    case_lanes: int = Field(default=2, ge=1)
+    """So many of these may run the cases of one long grading at the same time."""
     oracles: int = Field(default=2, ge=1)
     """Containers per worker that run the reference program."""
     idle_timeout_s: float = Field(default=600.0, gt=0)

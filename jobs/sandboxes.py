@@ -73,6 +73,7 @@ async def _serve(context: Context) -> None:
             audit=audit,
             cleaner=Cleaner.of_host(paths=[run.path, there.image, there.tasks_root, cache_dir()]),
             latencies=Latencies(random.Random(f"{config.seed}:{context.name}")),
+            case_lanes=config.sandbox.case_lanes,
         )
         worker = Worker(
             context.name,

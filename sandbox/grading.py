@@ -3,33 +3,48 @@
 Goes in: the files that the agent left in its workspace, and the hidden half of the task. Comes out: whether it was
 built, and how many cases passed. The cases stay here: of each case only arguments, standard input and input files enter
 the cell, one case at a time, and what comes out is compared on this side. A submission that is missing, crashes, hangs
-or floods has failed; a sandbox that is lost is our failure and is raised, never counted as a 0.
+or floods has failed; a sandbox that is lost is our failure and is raised, never counted as a 0. Copies of the reference
+are taken out before the build and after it.
 """
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import logging
 import posixpath
 import shlex
 from collections.abc import Callable
+from typing import Literal
 
 from queues.messages import TestResult
+from sandbox.cases import run_cases
 from sandbox.cleaning import Cleaner
+from sandbox.comparison import agree
+from sandbox.copies import Copy, Effort, Originals
 from sandbox.hidden import WORKSPACE, Case, HiddenTask
 from sandbox.pool import Pool
 from sandbox.sandbox import CellSpec, CommandResult, File, Sandbox, SandboxLost, WorkspaceError
 
 log = logging.getLogger(__name__)
 
-MAX_TIMEOUTS = 3
-"""After so many cases that ran into the time limit the others are not tried: they count as failed."""
-MAX_LONGEST_CASES = 10
-"""So many times one case's time limit is what all cases together may take: a submission that is slow on every case,
-and late for none, must not keep a grader from everybody else."""
+HASHED_BYTES = 256 << 20
+BUILT_FILES = 65536
+SEARCHED_BYTES = 32 << 20
+"""A built workspace up to this size is searched for copies in every way; a larger one by hashes alone."""
 
 OnCase = Callable[[Case, CommandResult | None, bool], None]
 """Called with each case, what the submission did (None: not tried), and whether it passed. For the audit log and for
 the check of a suite; nothing of it may go back to a policy."""
+OnCopy = Callable[[Copy], None]
+"""Called with each copy of the reference that was taken out. For the audit log."""
+
+
+class _Failed(Exception):
+    """The submission cannot be built, or what was built is not there; says what the policy may know."""
+
+    def __init__(self, stderr: bytes) -> None:
+        self.stderr = stderr
 
 
 async def grade(
@@ -39,80 +54,139 @@ async def grade(
     *,
     cleaner: Cleaner | None = None,
     on_case: OnCase | None = None,
+    on_copy: OnCopy | None = None,
+    lanes: int = 1,
+    keep_copies: bool = False,
 ) -> TestResult:
-    """Grade `submission` (paths relative to the workspace). Raises `SandboxLost` when two containers are lost."""
+    """Grade `submission` (paths relative to the workspace). Raises `SandboxLost` when two containers are lost.
+
+    `lanes`: sandboxes of `pool` that may run cases at the same time. `keep_copies`: to grade the reference itself.
+    """
+    originals = Originals(set()) if keep_copies else Originals.of(pool.image, hidden)
+    kept, copies = await asyncio.to_thread(_sort_out, originals, submission)
     for attempt in (1, 2):
-        outcomes: list[tuple[Case, CommandResult | None, bool]] = []
+        grading = _Grading(pool, hidden, originals, cleaner or Cleaner(), lanes)
         try:
             async with pool.lease() as sandbox:
-                files = tuple(File(path=f"{WORKSPACE}/{f.path}", data=f.data, mode=f.mode) for f in submission)
-                try:
-                    await sandbox.open(CellSpec(files=files, masked=hidden.masked), hidden.limits)
-                except WorkspaceError:  # sparse files, for example: small where they were made, too large here
-                    stderr = b"workspace: No space left on device\n"
-                    return TestResult(compile_status="failed", compile_stderr=stderr, total=len(hidden.cases))
-                result = await _grade_in(sandbox, hidden, submission, cleaner or Cleaner(), outcomes)
+                result = await grading.of(sandbox, kept)
         except SandboxLost:
             if attempt == 2:
                 raise
             log.warning("a grader container was lost; grading again in another one")
             continue
+        for copy in (*copies, *grading.copies):
+            log.warning("task %s/%s: a copy of the reference was taken out of a submission", hidden.suite, hidden.task)
+            if on_copy is not None:
+                on_copy(copy)
         if on_case is not None:
-            for case, outcome, passed in outcomes:
-                on_case(case, outcome, passed)
+            for case, outcome in zip(hidden.cases, grading.outcomes, strict=False):
+                on_case(case, outcome, outcome is not None and passes(hidden, case, outcome))
         return result
     raise AssertionError("unreachable")
 
 
-async def _grade_in(
-    sandbox: Sandbox,
-    hidden: HiddenTask,
-    submission: tuple[File, ...],
-    cleaner: Cleaner,
-    outcomes: list[tuple[Case, CommandResult | None, bool]],
-) -> TestResult:
-    total = len(hidden.cases)
-    if hidden.build is not None:
-        built = await sandbox.run(hidden.build)
-        if built.status != "ok":
-            stderr = built.stderr or f"build: {_how_it_ended(built)}\n".encode()
-            return TestResult(compile_status="failed", compile_stderr=cleaner.compile_stderr(stderr), total=total)
-        if (await sandbox.run(f"[ -f {shlex.quote(hidden.entry)} ]".encode())).status != "ok":
-            return _no_entry(hidden)
-    elif not any(posixpath.normpath(f.path) == hidden.entry for f in submission):
-        return _no_entry(hidden)
-    await sandbox.seal()
-    timeouts, spent_s = 0, 0.0
-    for case in hidden.cases:
-        if timeouts >= MAX_TIMEOUTS or spent_s > MAX_LONGEST_CASES * hidden.case_limits.wall_s:
-            outcomes.append((case, None, False))
-            continue
-        outcome = await sandbox.run_case(
-            (*hidden.run, *case.argv), stdin=case.stdin, files=case.files, limits=hidden.case_limits
+class _Grading:
+    """One attempt, in one sandbox (and its helpers)."""
+
+    def __init__(self, pool: Pool, hidden: HiddenTask, originals: Originals, cleaner: Cleaner, lanes: int) -> None:
+        self.copies: list[Copy] = []
+        self.outcomes: list[CommandResult | None] = []
+        self._pool = pool
+        self._hidden = hidden
+        self._originals = originals
+        self._cleaner = cleaner
+        self._lanes = lanes
+
+    async def of(self, sandbox: Sandbox, submission: tuple[File, ...]) -> TestResult:
+        hidden, total = self._hidden, len(self._hidden.cases)
+        try:
+            await self._build(sandbox, submission)
+        except _Failed as failed:
+            stderr = self._cleaner.compile_stderr(failed.stderr)
+            return TestResult(compile_status="failed", compile_stderr=stderr, total=total)
+        await sandbox.seal()
+        self.outcomes = await run_cases(self._pool, sandbox, hidden, lanes=self._lanes)
+        pairs = zip(hidden.cases, self.outcomes, strict=True)
+        return TestResult(
+            compile_status="none" if hidden.build is None else "ok",
+            passed=sum(outcome is not None and passes(hidden, case, outcome) for case, outcome in pairs),
+            total=total,
         )
-        timeouts += outcome.status == "timeout"
-        spent_s += outcome.wall_s
-        outcomes.append((case, outcome, passes(case, outcome)))
-    return TestResult(
-        compile_status="none" if hidden.build is None else "ok",
-        passed=sum(passed for _, _, passed in outcomes),
-        total=total,
-    )
+
+    async def _build(self, sandbox: Sandbox, submission: tuple[File, ...]) -> None:
+        hidden = self._hidden
+        files = tuple(File(path=f"{WORKSPACE}/{f.path}", data=f.data, mode=f.mode) for f in submission)
+        try:
+            await sandbox.open(CellSpec(files=files, masked=hidden.masked), hidden.limits)
+        except WorkspaceError:  # sparse files, for example: small where they were made, too large here
+            raise _Failed(b"workspace: No space left on device\n") from None
+        if hidden.build is not None:
+            built = await sandbox.run(hidden.build)
+            if built.status != "ok":
+                raise _Failed(built.stderr or f"build: {_how_it_ended(built)}\n".encode())
+            await self._take_copies_out(sandbox)
+            found = (await sandbox.run(f"[ -f {shlex.quote(hidden.entry)} ]".encode())).status == "ok"
+        else:
+            found = any(posixpath.normpath(f.path) == hidden.entry for f in submission)
+        if not found:
+            raise _Failed(f"{hidden.entry}: No such file or directory\n".encode())
+
+    async def _take_copies_out(self, sandbox: Sandbox) -> None:
+        """Of what was built. Everything is hashed; what is not too large is searched as well."""
+        originals = self._originals
+        if not originals.sizes:
+            return
+        try:
+            hashes = await sandbox.hashes(originals.sizes, max_bytes=HASHED_BYTES, max_files=BUILT_FILES)
+        except WorkspaceError:
+            raise _Failed(b"workspace: too many or too large files\n") from None
+        found = [Copy(path, "built", "hash", digest) for path, digest in hashes if originals.has(digest)]
+        for copy in found:
+            await sandbox.remove(copy.path)
+        try:
+            files = await sandbox.pack(max_bytes=SEARCHED_BYTES, max_files=BUILT_FILES)
+        except WorkspaceError:
+            files = await self._entry(sandbox)
+        for copy in await asyncio.to_thread(_copies, originals, files, "built"):
+            await sandbox.remove(copy.path)
+            found.append(copy)
+        self.copies += found
+
+    async def _entry(self, sandbox: Sandbox) -> tuple[File, ...]:
+        """The file that the cases start, where it is a regular file."""
+        try:
+            return (File(path=self._hidden.entry, data=await sandbox.read(self._hidden.entry, SEARCHED_BYTES)),)
+        except WorkspaceError:
+            return ()
 
 
-def passes(case: Case, outcome: CommandResult) -> bool:
-    """Byte-exact standard output and equal exit status, of a command that ended by itself."""
+def passes(hidden: HiddenTask, case: Case, outcome: CommandResult) -> bool:
+    """Equal exit status of a command that ended by itself, and output that agrees as the case or the task declares."""
+    how = case.comparison or hidden.comparison
+    output_matters = how.kind != "exit_status"
     return (
-        outcome.status in ("ok", "nonzero")
+        outcome.started
+        and (outcome.status in ("ok", "nonzero") or (outcome.status == "output_truncated" and not output_matters))
         and outcome.exit_status == case.exit_status
-        and outcome.stdout == case.stdout
-        and not outcome.stdout_truncated
+        and not (outcome.stdout_truncated and output_matters)
+        and agree(how, case.stdout, outcome.stdout)
     )
 
 
-def _no_entry(hidden: HiddenTask) -> TestResult:
-    stderr = f"{hidden.entry}: No such file or directory\n".encode()
-    return TestResult(compile_status="failed", compile_stderr=stderr, total=len(hidden.cases))
+def _sort_out(originals: Originals, submission: tuple[File, ...]) -> tuple[tuple[File, ...], list[Copy]]:
+    """The files without the copies of the reference, and the copies."""
+    copies = _copies(originals, submission, "submission")
+    taken = {copy.path for copy in copies}
+    return tuple(file for file in submission if file.path not in taken), copies
+
+
+def _copies(originals: Originals, files: tuple[File, ...], stage: Literal["submission", "built"]) -> list[Copy]:
+    effort = Effort()
+    return [
+        Copy(file.path, stage, how, hashlib.sha256(file.data).hexdigest())
+        for file in files
+        if (how := originals.find(file.data, effort)) is not None
+    ]
 
 
 def _how_it_ended(result: CommandResult) -> str:

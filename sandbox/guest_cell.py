@@ -121,9 +121,17 @@ class Cell:
         return {"ok": True}, guest_files.read("/work", request["path"], request["max_bytes"])
 
     def _do_pack(self, request: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
-        files = guest_files.pack("/work", request["max_bytes"], request["max_files"])
+        files = guest_files.pack("/work", request["max_bytes"], request["max_files"], whole=request["whole"])
         entries = [[path, len(data), mode] for path, data, mode in files]
         return {"ok": True, "files": entries}, b"".join(data for _, data, _ in files)
+
+    def _do_hashes(self, request: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
+        digests = guest_files.hashes("/work", request["sizes"], request["max_bytes"], request["max_files"])
+        return {"ok": True, "digests": digests}, b""
+
+    def _do_remove(self, request: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
+        guest_files.remove("/work", request["path"])
+        return {"ok": True}, b""
 
     def _do_seal(self, request: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
         self._layout.seal()

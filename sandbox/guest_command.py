@@ -161,12 +161,14 @@ class Command:
         self._stdin = memoryview(stdin)
         self._stdin_fd = -1
         self._oracle = guest_oracle.Oracle() if oracle else None
-        self._watchdog = Watchdog(request["limits"])
+        self._watchdog = Watchdog(request["limits"], count_starving=request["patience_s"] > 0)
         self._poller = select.poll()
         self._status: int | None = None
         self._largest = 0
         """Peak resident bytes of the largest process that has ended."""
         self._deadline = 0.0
+        self._starved_s = 0.0
+        """Seconds that `patience_s` has added to the deadline."""
         self._asked = 0.0
         self._pid = 0
 
@@ -203,14 +205,13 @@ class Command:
         body = out.data + err.data
         return self._header(reply, wall, cpu, out.total, err.total, out.data, err.data), body
 
-    @staticmethod
     def _header(
-        reply: dict[str, Any], wall: float, cpu: float, out_total: int, err_total: int, out: bytes, err: bytes
+        self, reply: dict[str, Any], wall: float, cpu: float, out_total: int, err_total: int, out: bytes, err: bytes
     ) -> dict[str, Any]:
         used = reaped_cpu() - cpu
         return {
             **reply, "ok": True, "out": len(out), "err": len(err), "out_total": out_total, "err_total": err_total,
-            "wall_s": wall, "cpu_s": used,
+            "wall_s": wall, "cpu_s": used, "starved_s": self._starved_s,
         }  # fmt: skip
 
     def _start(self, output_bytes: int) -> tuple[int, dict[int, Output]]:
@@ -259,7 +260,7 @@ class Command:
                     poller.register(self._channel.reading, select.POLLIN)
             now = time.monotonic()
             waiting = oracle is not None and oracle.waiting
-            if now >= self._deadline and not waiting:
+            if now >= self._deadline and not waiting and not self._give_back(now):
                 return "timeout"
             wake = next_look if waiting else min(next_look, self._deadline)
             events = poller.poll(max(wake - now, 0) * 1000 + 0.5)
@@ -285,6 +286,13 @@ class Command:
                     return overrun
                 tick = min(tick * 1.5, 0.1)
                 next_look = time.monotonic() + tick
+
+    def _give_back(self, now: float) -> bool:
+        """Whether the deadline has moved: by the time in which the command was ready to run and had no core."""
+        starved = min(self._watchdog.starved_s, self._request["patience_s"])
+        self._deadline += starved - self._starved_s
+        self._starved_s = starved
+        return now < self._deadline
 
     def _reap(self) -> bool:
         """Collect every child that has ended (orphans come here too); True when the command's first process has."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -28,11 +28,15 @@ class Watchdog:
     outlive them, and data in sockets and pipes, of which only the greatest possible amount is known.
     """
 
-    def __init__(self, limits: dict[str, Any]) -> None:
+    def __init__(self, limits: dict[str, Any], *, count_starving: bool = False) -> None:
         self._memory_bytes = limits["memory_bytes"]
         self._cpu_s = limits["cpu_s"]
         self._reaped = reaped_cpu()
         self.peak_threads = 0
+        self.starved_s = 0.0
+        """Seconds in which one of the threads was ready and had to wait for a core; at most what has passed."""
+        self._count_starving = count_starving
+        self._waited: dict[str, int] = {}
 
     def check(self, ended: int = 0) -> str:
         threads = ticks = 0
@@ -50,6 +54,8 @@ class Watchdog:
             threads += int(fields[17])
             descriptors += _count_descriptors(name)
             sizes[name] = int(fields[21]) * _PAGE
+        if self._count_starving:
+            self._look_for_starving(sizes)
         self.peak_threads = max(self.peak_threads, threads + ended)
         if ticks / _TICKS + reaped_cpu() - self._reaped > self._cpu_s:
             return "timeout"
@@ -66,6 +72,20 @@ class Watchdog:
             if used <= self._memory_bytes:
                 return ""
         return "out_of_memory"
+
+    def _look_for_starving(self, pids: Iterable[str]) -> None:
+        """Add the longest that any one thread has waited since the last look: what others did meanwhile overlaps it."""
+        waited = {task: spent for pid in pids for task, spent in _run_delays(pid)}
+        self.starved_s += max((spent - self._waited.get(task, 0) for task, spent in waited.items()), default=0) / 1e9
+        self._waited = waited
+
+
+def _run_delays(pid: str) -> Iterator[tuple[str, int]]:
+    """Each thread of a process, and the nanoseconds it has waited for a core (0 where the kernel does not count)."""
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/schedstat", "rb") as file:
+                yield thread, int(file.read().split()[1])
 
 
 def _count_descriptors(pid: str) -> int:

@@ -16,6 +16,7 @@ import msgspec
 
 from audit.errors import EctypeError
 from queues.messages import Record
+from sandbox.comparison import EXACT, Comparison
 from sandbox.limits import Limits
 from sandbox.sandbox import File
 
@@ -35,8 +36,9 @@ class TaskError(EctypeError):
 class Case(Record, frozen=True):
     """One hidden case: the program is run with `argv`, `stdin` and `files` in its (otherwise empty) current folder.
 
-    It passes when its standard output is `stdout` byte for byte and it exits with `exit_status`. Both were recorded
-    by running the reference. `files` have paths relative to that folder.
+    It passes when it exits with `exit_status` and its standard output agrees with `stdout`, byte for byte or as
+    `comparison` (None: the task's) says. Both were recorded by running the reference. `files` have paths relative to
+    that folder.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Case(Record, frozen=True):
     files: tuple[File, ...] = ()
     stdout: bytes = b""
     exit_status: int = 0
+    comparison: Comparison | None = None
 
 
 class Reference(Record, frozen=True):
@@ -73,6 +76,7 @@ class HiddenTask(Record, frozen=True):
     build: bytes | None = None
     masked: tuple[str, ...] = ()
     eval_files: tuple[File, ...] = ()
+    comparison: Comparison = EXACT
     limits: Limits = Limits()
     case_limits: Limits = CASE_LIMITS
 

@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 import posixpath
 import time
-from functools import lru_cache
 from pathlib import Path
 
 import msgspec
 
 from audit.events import AuditLog
+from containers.files import read_program
 from sandbox.cleaning import Cleaner
 from sandbox.hidden import HiddenTask, TaskError
 from sandbox.pool import Pool
@@ -69,37 +68,20 @@ def _protected(image: Path, hidden: HiddenTask) -> tuple[CellSpec, tuple[str, ..
     program = reference.argv[0]
     if program not in hidden.masked:
         return CellSpec(files=reference.files), reference.argv, False
-    data = _read_program(image, program)
+    try:
+        data = read_program(image, program)
+    except FileNotFoundError:
+        raise TaskError(
+            f"the reference {program} is not in the image",
+            where=str(image),
+            remedy="add its package to the image or take the task out of the suite",
+        ) from None
     name = posixpath.basename(program)
     placed = f"/reference/{name}"
     compiled = data.startswith(_ELF)
     mode = 0o111 if compiled else 0o555
     spec = CellSpec(files=(*reference.files, File(path=placed, data=data, mode=mode)), masked=hidden.masked)
     return spec, (*_CALLED_BY_NAME, name, placed, *reference.argv[1:]), compiled
-
-
-@lru_cache(maxsize=16)
-def _read_program(image: Path, program: str) -> bytes:
-    """The bytes of a program of the image. Links are followed inside the image, never out into the host."""
-    path = program
-    for _ in range(32):
-        parts = [p for p in path.split("/") if p]
-        for depth in range(1, len(parts) + 1):
-            here = image.joinpath(*parts[:depth])
-            if here.is_symlink():
-                target = posixpath.join("/", *parts[: depth - 1], os.readlink(here))
-                path = posixpath.normpath(posixpath.join(target, *parts[depth:]))
-                break
-        else:
-            try:
-                return image.joinpath(*parts).read_bytes()
-            except OSError as error:
-                raise TaskError(
-                    f"the reference {program} is not in the image: {error.strerror}",
-                    where=str(image),
-                    remedy="add its package to the image or take the task out of the suite",
-                ) from None
-    raise TaskError(f"the reference {program} is a loop of links", where=str(image))
 
 
 class Oracle:

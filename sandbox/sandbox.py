@@ -12,7 +12,7 @@ import asyncio
 import errno
 import json
 import struct
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -85,7 +85,11 @@ class CommandResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     stderr_truncated: bool = False
     wall_s: float = 0.0
     cpu_s: float = 0.0
+    starved_s: float = 0.0
+    """Of `wall_s`: seconds that were given back because it waited for a core."""
     opened: bool = False
+    started: bool = True
+    """False when the files it was to find could not be placed, so that nothing was run."""
 
 
 class OracleCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -116,7 +120,9 @@ class _Reply(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     err_total: int = 0
     wall_s: float = 0.0
     cpu_s: float = 0.0
+    starved_s: float = 0.0
     files: list[tuple[str, int, int]] = []
+    digests: list[tuple[str, str]] = []
     argv: list[str] = []
     stdin: int = 0
     opened: bool = False
@@ -220,14 +226,16 @@ class Sandbox:
         files: Sequence[File],
         limits: Limits | None = None,
         alone: bool = False,
+        patience_s: float = 0.0,
     ) -> CommandResult:
         """Run a program in a fresh, empty folder under /case that holds `files` (relative paths).
 
         Scratch (/tmp, /var/tmp, /dev/shm, /case) and IPC objects are fresh before and gone afterwards. `alone`: it may
-        have threads, but start no other process.
+        have threads, but start no other process. `patience_s`: time in which it waited for a core is given back to it,
+        up to so much; `wall_s` of the limits is then what it may take on a machine of its own.
         """
         request = self._run_request(argv, stdin, limits)
-        request |= {"case": f"{self.cells}", "files": _entries(files), "alone": alone}
+        request |= {"case": f"{self.cells}", "files": _entries(files), "alone": alone, "patience_s": patience_s}
         return await self._run(request, stdin + b"".join(f.data for f in files), limits, None)
 
     def _run_request(
@@ -250,6 +258,7 @@ class Sandbox:
             "limits": msgspec.to_builtins(limits or self._limits),
             "case": None,
             "alone": False,
+            "patience_s": 0.0,
             "files": [],
         }
 
@@ -257,13 +266,13 @@ class Sandbox:
         self, request: dict[str, Any], blob: bytes, limits: Limits | None, on_oracle: OnOracle | None
     ) -> CommandResult:
         limits = limits or self._limits
-        deadline_s = limits.wall_s + _GRACE_S + len(blob) / (4 << 20)
+        deadline_s = limits.wall_s + request["patience_s"] + _GRACE_S + len(blob) / (4 << 20)
         reply, body = await self._ask(
             request, blob, deadline_s=deadline_s, max_blob=2 * limits.output_bytes + (1 << 20), on_oracle=on_oracle
         )
         if reply.kind == "workspace":
             text = f"{reply.error}\n".encode()
-            return CommandResult(status=_workspace_status(reply), exit_status=1, stderr=text)
+            return CommandResult(status=_workspace_status(reply), exit_status=1, stderr=text, started=False)
         if not reply.ok or reply.out < 0 or reply.err < 0 or reply.out + reply.err != len(body):
             raise await self._lose(f"a command could not be run: {reply.error or 'malformed answer'}")
         return CommandResult(
@@ -276,6 +285,7 @@ class Sandbox:
             stderr_truncated=reply.err_total > reply.err,
             wall_s=reply.wall_s,
             cpu_s=reply.cpu_s,
+            starved_s=reply.starved_s,
             opened=reply.opened,
         )
 
@@ -299,9 +309,12 @@ class Sandbox:
         await self._check_workspace(reply, path)
         return body
 
-    async def pack(self, *, max_bytes: int, max_files: int) -> tuple[File, ...]:
-        """Every regular file of /work (paths relative to it). Raises WorkspaceError when there is more."""
-        request = {"op": "pack", "max_bytes": max_bytes, "max_files": max_files}
+    async def pack(self, *, max_bytes: int, max_files: int, whole: bool = False) -> tuple[File, ...]:
+        """Every regular file of /work (paths relative to it). Raises WorkspaceError when there is more.
+
+        With `whole` also when a link, an empty folder or anything else would be left out.
+        """
+        request = {"op": "pack", "max_bytes": max_bytes, "max_files": max_files, "whole": whole}
         reply, body = await self._ask(request, deadline_s=60, max_blob=max_bytes)
         await self._check_workspace(reply, "/work")
         files, offset = [], 0
@@ -314,6 +327,19 @@ class Sandbox:
         if offset != len(body):
             raise await self._lose("the guest sent a malformed list of files")
         return tuple(files)
+
+    async def hashes(self, sizes: Collection[int], *, max_bytes: int, max_files: int) -> list[tuple[str, str]]:
+        """Path below /work and sha256 of every regular file that has one of `sizes`. Raises WorkspaceError when they
+        have more than `max_bytes` together, or /work has more than `max_files` entries."""
+        request = {"op": "hashes", "sizes": sorted(sizes), "max_bytes": max_bytes, "max_files": max_files}
+        reply, _ = await self._ask(request, deadline_s=60)
+        await self._check_workspace(reply, "/work")
+        return reply.digests
+
+    async def remove(self, path: str) -> None:
+        """Remove a file below /work; follows no link. Raises WorkspaceError when there is none."""
+        reply, _ = await self._ask({"op": "remove", "path": path}, deadline_s=30)
+        await self._check_workspace(reply, path)
 
     async def seal(self) -> None:
         """Make /work read-only for the rest of the cell's life."""

@@ -39,6 +39,7 @@ from queues.messages import (
 )
 from sandbox.canary import Canary
 from sandbox.cleaning import Cleaner
+from sandbox.copies import Copy
 from sandbox.grading import grade
 from sandbox.hidden import WORKSPACE, Case, HiddenTask
 from sandbox.oracle import Oracle
@@ -103,6 +104,8 @@ class Services:
     audit: AuditLog
     cleaner: Cleaner
     latencies: Latencies
+    case_lanes: int = 1
+    """Containers for graders in which the cases of one submission may run at the same time."""
 
 
 class Session:
@@ -313,8 +316,25 @@ class Session:
         def on_case(case: Case, _: CommandResult | None, passed: bool) -> None:
             cases[case.name] = passed
 
+        def on_copy(copy: Copy) -> None:
+            self._write(
+                "reference_copy",
+                step=step,
+                call=call,
+                path=copy.path.encode("utf-8", "backslashreplace").decode()[:256],
+                stage=copy.stage,
+                how=copy.how,
+                digest=copy.digest,
+            )
+
         result = await grade(
-            self._services.graders, self._hidden, submission, cleaner=self._services.cleaner, on_case=on_case
+            self._services.graders,
+            self._hidden,
+            submission,
+            cleaner=self._services.cleaner,
+            on_case=on_case,
+            on_copy=on_copy,
+            lanes=self._services.case_lanes,
         )
         # what was read in a decoy needs no copying to be used: a line is typed again without its token
         voided = (canary or self._decoy_read) and self._services.guard.mode == "enforce"

@@ -25,6 +25,7 @@ from audit.errors import EctypeError
 from containers.apptainer import Apptainer, probe_isolation
 from containers.cache import cache_dir, cache_dirs
 from containers.image import ensure_image, find_image, fingerprint
+from sandbox import comparison
 from sandbox import hidden as hidden_record
 from sandbox.hidden import HiddenTask, TaskError, check_name, list_hidden, write_hidden
 from sandbox.pool import Pool
@@ -39,7 +40,7 @@ SANDBOXES = 2
 KEEP = 3
 """Builds of one suite that are kept: the current one and those that another checkout may still use."""
 
-_SHAPE = (Path(hidden_record.__file__), Path(sources.__file__), Path(recording.__file__))
+_SHAPE = (Path(hidden_record.__file__), Path(comparison.__file__), Path(sources.__file__), Path(recording.__file__))
 """What every suite depends on: a change of the records or of the recording makes all of them anew."""
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 import msgspec
 
 from containers.apptainer import Apptainer, probe_isolation
+from containers.files import read_program
 from containers.image import ensure_image
 from queues.messages import Record, TestResult
 from sandbox.grading import grade, passes
@@ -26,7 +27,6 @@ from sandbox.oracle import run_reference
 from sandbox.pool import Pool
 from sandbox.sandbox import CellSpec, CommandResult, File, OracleCall
 from tasks.build import SANDBOXES, Progress, ensure_suite, suite_name
-from tasks.names import inside
 
 ORACLE_SAMPLE = 3
 TELLING_BYTES = 16
@@ -98,7 +98,7 @@ async def _reference_passes(hidden: HiddenTask, pool: Pool) -> tuple[str, str]:
             failed.append(f"case {case.name} {list(case.argv)}: {'not tried' if outcome is None else outcome.status}")
 
     graded, submission = _as_submission(hidden, pool.image)
-    result = await grade(pool, graded, submission, on_case=on_case)
+    result = await grade(pool, graded, submission, on_case=on_case, keep_copies=True)
     if result.passed == result.total:
         return "", f"{result.total} cases"
     reason = failed[0] if failed else result.compile_stderr.decode("utf-8", "replace").strip()
@@ -113,9 +113,7 @@ def _as_submission(hidden: HiddenTask, image: Path) -> tuple[HiddenTask, tuple[F
     """
     program = hidden.reference.argv[0]
     if program in hidden.masked or not hidden.reference.files:
-        real = inside(image, program) or program
-        data = (image / real.lstrip("/")).read_bytes()
-        return hidden, (File(path=hidden.entry, data=data, mode=0o755),)
+        return hidden, (File(path=hidden.entry, data=read_program(image, program), mode=0o755),)
     moved = tuple(argument.replace("/reference/", "/work/") for argument in hidden.reference.argv)
     files = tuple(
         File(path=file.path.removeprefix("/reference/"), data=file.data, mode=file.mode)
@@ -130,7 +128,7 @@ async def _oracle_agrees(hidden: HiddenTask, pool: Pool) -> tuple[str, str]:
     sample = hidden.cases[::step][:ORACLE_SAMPLE]
     for case in sample:
         outcome = await run_reference(pool, hidden, OracleCall(argv=case.argv, stdin=case.stdin, files=case.files))
-        if not passes(case, outcome):
+        if not passes(hidden, case, outcome):
             return f"the oracle prints something else on case {case.name} {list(case.argv)}", ""
     return "", f"{len(sample)} calls"
 
@@ -179,7 +177,7 @@ async def _masks_hold(hidden: HiddenTask, pool: Pool) -> tuple[str, str]:
         return "", "nothing to mask"
     wanted = []
     for name in hidden.masked:
-        data = (pool.image / (inside(pool.image, name) or name).lstrip("/")).read_bytes()
+        data = read_program(pool.image, name)
         wanted.append([name, len(data), hashlib.sha256(data).hexdigest()])
     async with pool.lease() as sandbox:
         await sandbox.open(CellSpec(masked=hidden.masked), hidden.limits)

@@ -13,34 +13,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-MOST_LINKS = 40
-
-
-def inside(rootfs: Path, path: str) -> str | None:
-    """`path` of the image with every symbolic link resolved inside it; None when it leads nowhere."""
-    done: list[str] = []
-    left = [part for part in path.split("/") if part and part != "."][::-1]
-    links = 0
-    while left:
-        part = left.pop()
-        if part == "..":
-            done = done[:-1]
-            continue
-        here = "/".join([*done, part])
-        try:
-            target = os.readlink(rootfs / here)
-        except FileNotFoundError:
-            return None
-        except OSError:  # not a link
-            done.append(part)
-            continue
-        links += 1
-        if links > MOST_LINKS:
-            return None
-        if target.startswith("/"):
-            done = []
-        left += [piece for piece in target.split("/") if piece and piece != "."][::-1]
-    return "/" + "/".join(done)
+from containers.files import inside
 
 
 def names_of(rootfs: Path, program: str) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from queues.messages import Record
+from sandbox.comparison import agree
 from sandbox.hidden import Case, HiddenTask, TaskError, check_hidden
 from sandbox.pool import Pool
 from sandbox.sandbox import CellSpec, CommandResult, SandboxLost
@@ -42,7 +43,8 @@ async def record(source: TaskSource, suite: str, pool: Pool) -> RecordedTask:
     second = await _run_all(source, suite, pool, calls[::-1])
     for number, (call, one, two) in enumerate(zip(calls, first, second[::-1], strict=True), 1):
         _check_run(source, suite, number, call, one)
-        if (one.stdout, one.exit_status) != (two.stdout, two.exit_status):
+        how = call.comparison or source.comparison
+        if one.exit_status != two.exit_status or not agree(how, one.stdout, two.stdout):
             raise _wrong(
                 source, suite, number, call, "the reference printed something else the second time", "take the case out"
             )
@@ -67,6 +69,7 @@ async def record(source: TaskSource, suite: str, pool: Pool) -> RecordedTask:
                 files=call.files,
                 stdout=result.stdout,
                 exit_status=result.exit_status,
+                comparison=call.comparison,
             )
         )
     hidden = HiddenTask(
@@ -78,6 +81,7 @@ async def record(source: TaskSource, suite: str, pool: Pool) -> RecordedTask:
         build=source.build,
         masked=masked,
         eval_files=source.eval_files,
+        comparison=source.comparison,
         limits=source.limits,
         case_limits=source.case_limits,
     )

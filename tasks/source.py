@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from queues.messages import Record
+from sandbox.comparison import EXACT, Comparison, ComparisonError, Kind
 from sandbox.hidden import CASE_LIMITS, Reference, TaskError, check_name
 from sandbox.limits import Limits
 from sandbox.sandbox import File
@@ -27,6 +28,7 @@ class CaseInput(Record, frozen=True, kw_only=True):
     stdin: bytes = b""
     files: tuple[File, ...] = ()
     public: bool = False
+    comparison: Comparison | None = None
 
 
 class TaskSource(Record, frozen=True, kw_only=True):
@@ -49,8 +51,17 @@ class TaskSource(Record, frozen=True, kw_only=True):
     help_argv: tuple[str, ...] | None = None
     masked: tuple[str, ...] = ()
     eval_files: tuple[File, ...] = ()
+    comparison: Comparison = EXACT
     limits: Limits = Limits()
     case_limits: Limits = CASE_LIMITS
+
+
+class _Compare(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """`compare = { kind = "float", absolute = 1e-6 }`; a kind without tolerances may also stand alone."""
+
+    kind: Kind
+    absolute: float = 0.0
+    relative: float = 0.0
 
 
 class _Settings(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -64,6 +75,13 @@ class _Settings(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     max_steps: int = 40
     help: tuple[str, ...] | None = None
     masked: tuple[str, ...] = ()
+    compare: Kind | _Compare | None = None
+
+
+class _SuiteSettings(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """`suite.toml` beside the task folders: what holds for every task that does not say otherwise."""
+
+    compare: Kind | _Compare = "exact"
 
 
 class _CaseFile(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -73,6 +91,7 @@ class _CaseFile(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     stdin: str = ""
     files: dict[str, str] = {}
     public: bool = False
+    compare: Kind | _Compare | None = None
 
 
 def load_folder(folder: Path) -> tuple[TaskSource, ...]:
@@ -84,11 +103,21 @@ def load_folder(folder: Path) -> tuple[TaskSource, ...]:
             where=str(folder),
             remedy="put one folder per task into it, each with task.toml, instructions.md, reference/ and cases/",
         )
-    return tuple(load_source(task) for task in tasks)
+    path = folder / "suite.toml"
+    try:
+        suite = msgspec.convert(tomllib.loads(path.read_text("utf-8")), _SuiteSettings)
+        comparison = _comparison(suite.compare)
+    except FileNotFoundError:
+        comparison = EXACT
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.MsgspecError, ComparisonError) as error:
+        raise TaskError(
+            f"suite {folder.name}: {error}", where=str(path), remedy="docs/tasks.md lists the keys of this file"
+        ) from None
+    return tuple(load_source(task, comparison) for task in tasks)
 
 
-def load_source(folder: Path) -> TaskSource:
-    """One task folder; raises `TaskError` naming the task, the file and what to do."""
+def load_source(folder: Path, comparison: Comparison = EXACT) -> TaskSource:
+    """One task folder; raises `TaskError` naming the task, the file and what to do. `comparison` is the suite's."""
     name = folder.name
 
     def wrong(what: str, where: Path, remedy: str) -> TaskError:
@@ -99,16 +128,20 @@ def load_source(folder: Path) -> TaskSource:
     path = folder / "task.toml"
     try:
         settings = msgspec.convert(tomllib.loads(path.read_text("utf-8")), _Settings)
+        comparison = comparison if settings.compare is None else _comparison(settings.compare)
         path = folder / "instructions.md"
         instructions = path.read_text("utf-8")
         inputs = []
         for path in sorted((folder / "cases").glob("*.toml")):
             case = msgspec.convert(tomllib.loads(path.read_text("utf-8")), _CaseFile)
             placed = tuple(File(path=p, data=d.encode()) for p, d in case.files.items())
-            inputs.append(CaseInput(argv=case.argv, stdin=case.stdin.encode(), files=placed, public=case.public))
+            how = None if case.compare is None else _comparison(case.compare)
+            inputs.append(
+                CaseInput(argv=case.argv, stdin=case.stdin.encode(), files=placed, public=case.public, comparison=how)
+            )
     except FileNotFoundError:
         raise wrong(f"there is no {path.name}", path, "write it (docs/tasks.md shows every file of a task)") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.MsgspecError) as error:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.MsgspecError, ComparisonError) as error:
         raise wrong(str(error), path, "docs/tasks.md lists the keys of this file") from None
     if not inputs:
         raise wrong("there are no cases", folder / "cases", "add cases/1.toml, cases/2.toml, ... with argv and stdin")
@@ -125,7 +158,14 @@ def load_source(folder: Path) -> TaskSource:
         max_steps=settings.max_steps,
         help_argv=settings.help,
         masked=settings.masked,
+        comparison=comparison,
     )
+
+
+def _comparison(given: Kind | _Compare) -> Comparison:
+    if isinstance(given, str):
+        return Comparison(kind=given)
+    return Comparison(kind=given.kind, absolute=given.absolute, relative=given.relative)
 
 
 def _reference_files(folder: Path, settings: _Settings, wrong) -> tuple[File, ...]:

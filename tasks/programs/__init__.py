@@ -12,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 
+from containers.files import inside
 from sandbox.hidden import Reference, TaskError
-from tasks.names import inside
 from tasks.programs import columns, encodings, text, values
 from tasks.programs.cases import Cases
 from tasks.source import EXAMPLES_MARK, HELP_MARK, TaskSource

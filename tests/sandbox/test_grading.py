@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import os
 import signal
+import sys
 
 import msgspec
 import pytest
 
+from containers.files import read_program
 from queues.messages import TestResult
+from sandbox.comparison import Comparison
+from sandbox.copies import Copy
 from sandbox.grading import grade
-from sandbox.hidden import Case
+from sandbox.hidden import Case, HiddenTask
 from sandbox.limits import Limits
+from sandbox.pool import Pool
 from sandbox.sandbox import CommandResult, File
 from tests.sandbox.small_tasks import COUNT, MARKER, REVERSE, SOLUTION, one_pool
 
@@ -167,3 +174,223 @@ async def test_file_modes_links_and_any_names_survive() -> None:
     )
     async with one_pool() as pool:
         assert await grade(pool, hidden, files) == TestResult(compile_status="ok", passed=4, total=4)
+
+
+def task(**changes: object) -> HiddenTask:
+    return msgspec.structs.replace(REVERSE, **changes)
+
+
+PRINTS = b"import sys\nsys.stdout.write(sys.argv[1])\n"
+
+
+async def test_the_declared_comparison_decides() -> None:
+    near = Comparison(kind="float", absolute=0.01)
+    cases = (
+        Case(name="exact", argv=("b\na\n",), stdout=b"a\nb\n", comparison=Comparison()),
+        Case(name="sorted", argv=("b\na\n",), stdout=b"a\nb\n"),
+        Case(name="float", argv=("x 1.001",), stdout=b"x 1", comparison=near),
+        Case(name="far", argv=("x 1.1",), stdout=b"x 1", comparison=near),
+        Case(name="status", argv=("anything",), stdout=b"else", comparison=Comparison(kind="exit_status")),
+        Case(name="other status", stdout=b"", comparison=Comparison(kind="exit_status")),
+    )
+    passed: list[str] = []
+    async with one_pool() as pool:
+        await grade(
+            pool,
+            task(cases=cases, comparison=Comparison(kind="sorted_lines")),
+            main_py(PRINTS),
+            on_case=lambda case, outcome, ok: passed.extend([case.name] * ok),
+        )
+    assert passed == ["sorted", "float", "status"]
+
+
+async def test_a_case_that_could_not_be_set_up_never_passes() -> None:
+    """Its status would be 1 and its output empty: what a case of wrong usage may expect."""
+    case = Case(name="too large", files=(File(path="big", data=bytes(32 << 20)),), stdout=b"", exit_status=1)
+    async with one_pool() as pool:
+        result = await grade(pool, task(cases=(case,)), main_py(b"raise SystemExit(1)"))
+    assert result == TestResult(compile_status="none", passed=0, total=1)
+
+
+async def graded_copies(pool: Pool, hidden: HiddenTask, files: tuple[File, ...]) -> tuple[TestResult, list[Copy]]:
+    copies: list[Copy] = []
+    return await grade(pool, hidden, files, on_copy=copies.append), copies
+
+
+async def test_copies_of_the_reference_are_taken_out_and_told() -> None:
+    async with one_pool() as pool:
+        original = read_program(pool.image, "/usr/bin/wc")
+        kept = await grade(pool, COUNT, (File(path="program", data=original, mode=0o755),), keep_copies=True)
+        assert kept.passed == 3, "it would pass, were it let in"
+        for path, mode in (("program", 0o755), ("deep/other.txt", 0o600), ("program", 0)):
+            makefile = File(path="Makefile", data=b"all:\n\ttest -f program || cp " + path.encode() + b" program\n")
+            submission = (makefile, File(path=path, data=original, mode=mode))
+            result, copies = await graded_copies(pool, COUNT, submission)
+            assert result.compile_status == "failed" and result.passed == 0
+            assert [(c.path, c.stage, c.how) for c in copies] == [(path, "submission", "hash")]
+
+
+_DECODE = b"""python3 -c "d = open('data', 'rb').read(); open('program', 'wb').write(bytes(b ^ 42 for b in d)%s)" """
+
+
+def own_encoding(data: bytes) -> bytes:
+    return bytes(byte ^ 42 for byte in data)
+
+
+SMUGGLERS = {
+    "base64": (b"base64 -d data > program && chmod 755 program", base64.b64encode),
+    "own encoding": (
+        _DECODE % b""
+        + b"&& chmod 755 program && ln program second && mkdir x && cp program x/third && rm data && chmod 0 x",
+        own_encoding,
+    ),
+    "with a tail": (_DECODE % b" + b'tail'" + b"&& chmod 755 program", own_encoding),
+}
+
+
+@pytest.mark.parametrize("how", SMUGGLERS)
+async def test_a_smuggled_copy_does_not_survive_the_build(how: str) -> None:
+    command, encode = SMUGGLERS[how]
+    async with one_pool() as pool:
+        data = encode(read_program(pool.image, "/usr/bin/wc"))
+        files = (File(path="Makefile", data=b"all:\n\t" + command + b"\n"), File(path="data", data=data))
+        assert (await grade(pool, COUNT, files, keep_copies=True)).passed == 3, "it would pass, were it let in"
+        result, copies = await graded_copies(pool, COUNT, files)
+        assert (result.compile_status, result.passed) == ("failed", 0)
+        assert copies
+        if how == "own encoding":
+            assert {(c.path, c.stage, c.how) for c in copies} == {
+                (path, "built", "hash") for path in ("program", "second", "x/third")
+            }
+
+
+async def test_an_honest_submission_is_no_copy() -> None:
+    async with one_pool() as pool:
+        result, copies = await graded_copies(pool, COUNT, (File(path="main.c", data=C_PROGRAM),))
+    assert result.passed == 3 and copies == []
+
+
+async def test_a_workspace_full_of_files_of_the_reference_s_size_is_a_failure() -> None:
+    async with one_pool() as pool:
+        size = len(read_program(pool.image, "/usr/bin/wc"))
+        make = b"all:\n\tpython3 make.py && touch program\n"
+        files = b"for n in range(9000):\n    with open(str(n), 'wb') as f:\n        f.truncate(%d)\n" % size
+        result = await grade(pool, COUNT, (File(path="Makefile", data=make), File(path="make.py", data=files)))
+    assert (result.compile_status, result.passed) == ("failed", 0)
+    assert result.compile_stderr == b"workspace: too many or too large files\n"
+
+
+async def test_the_host_reads_nothing_through_links_of_a_build() -> None:
+    build = b"all:\n\tln -s /etc/passwd program; ln -s / root; mkfifo fifo; ln -s program loop\n"
+    async with one_pool() as pool:
+        result, copies = await graded_copies(pool, COUNT, (File(path="Makefile", data=build),))
+    assert result.passed <= 1 and copies == []  # the case of a missing file expects no output and status 1
+
+
+def slow_cases(count: int) -> tuple[Case, ...]:
+    return tuple(Case(name=f"{n}", argv=(f"{n}",), stdout=b"%d" % n) for n in range(count))
+
+
+SLEEPS = b"import sys, time\ntime.sleep(0.3)\nsys.stdout.write(sys.argv[1])\n"
+
+
+async def test_cases_run_in_several_sandboxes_and_the_outcome_is_the_same() -> None:
+    wrong = SLEEPS.replace(b"sys.argv[1])", b"sys.argv[1] if sys.argv[1] != '5' else '')")
+    used: list[int] = []
+    async with one_pool(2) as pool:
+        await pool.warm()
+        for lanes in (1, 2):
+            order: list[str] = []
+            before = [sandbox.cells for sandbox in pool._idle]
+            result = await grade(
+                pool,
+                task(cases=slow_cases(12)),
+                main_py(wrong),
+                lanes=lanes,
+                on_case=lambda case, outcome, passed, order=order: order.append(case.name),
+            )
+            assert result == TestResult(compile_status="none", passed=11, total=12)
+            assert order == [f"{n}" for n in range(12)]
+            used.append(sum(sandbox.cells for sandbox in pool._idle) - sum(before))
+        assert used == [1, 2]
+
+
+async def test_how_many_are_not_tried_does_not_depend_on_the_lanes() -> None:
+    source = (
+        b"import sys, time\nn = int(sys.argv[1])\ntime.sleep(9 if n in (3, 4, 7) else 0.1)\nsys.stdout.write(str(n))\n"
+    )
+    hidden = task(cases=slow_cases(12), case_limits=Limits(wall_s=1.0))
+    async with one_pool(2) as pool:
+        await pool.warm()
+        for lanes in (1, 2):
+            tried: list[bool] = []
+            result = await grade(
+                pool,
+                hidden,
+                main_py(source),
+                lanes=lanes,
+                on_case=lambda case, outcome, passed, tried=tried: tried.append(outcome is not None),
+            )
+            assert result.passed == 5 and tried == [True] * 8 + [False] * 4, lanes
+
+
+async def test_a_lost_helper_costs_nothing() -> None:
+    hidden = task(cases=slow_cases(14))
+    async with one_pool(2) as pool:
+        await pool.warm()
+        helper = pool._idle[0]  # the last one is leased first
+
+        async def lose_it() -> None:
+            while helper.cells == 0:  # noqa: ASYNC110 (the sandbox tells nobody that it was opened)
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.4)
+            os.kill(helper._container.pid, signal.SIGKILL)
+
+        killer = asyncio.create_task(lose_it())
+        result = await grade(pool, hidden, main_py(SLEEPS), lanes=2)
+        await killer
+        assert not helper.alive
+    assert result == TestResult(compile_status="none", passed=14, total=14)
+
+
+async def test_a_workspace_that_cannot_be_copied_as_it_is_stays_in_one_sandbox() -> None:
+    build = b"mkdir empty; ln -s main.py link\n"
+    async with one_pool(2) as pool:
+        await pool.warm()
+        before = sum(sandbox.cells for sandbox in pool._idle)
+        result = await grade(pool, task(cases=slow_cases(8), build=build), main_py(SLEEPS), lanes=2)
+        assert sum(sandbox.cells for sandbox in pool._idle) == before + 1
+    assert result.passed == 8
+
+
+async def test_gradings_at_once_do_not_wait_for_each_other_for_ever() -> None:
+    async with one_pool(2) as pool:
+        gradings = (grade(pool, task(cases=slow_cases(6)), main_py(SLEEPS), lanes=2) for _ in range(5))
+        assert [result.passed for result in await asyncio.gather(*gradings)] == [6] * 5
+
+
+async def test_a_case_that_waits_for_a_core_is_given_the_time_back() -> None:
+    """Spinning processes on the same cores: an honest case takes several times its time, and passes."""
+    honest = b"import sys, time\nwhile time.process_time() < 0.5: pass\nsys.stdout.write(sys.argv[1])\n"
+    hidden = task(cases=slow_cases(1), case_limits=Limits(wall_s=1.0, cpu_s=5.0))
+    outcomes: list[CommandResult | None] = []
+    spin = (sys.executable, "-c", "while True: pass")
+    noise = [await asyncio.create_subprocess_exec(*spin) for _ in range(3 * len(os.sched_getaffinity(0)))]
+    try:
+        async with one_pool() as pool:
+            result = await grade(pool, hidden, main_py(honest), on_case=lambda c, outcome, p: outcomes.append(outcome))
+    finally:
+        for process in noise:
+            process.kill()
+            await process.wait()
+    assert result.passed == 1, outcomes
+
+
+async def test_a_case_that_sleeps_is_given_nothing_back() -> None:
+    outcomes: list[CommandResult | None] = []
+    hidden = task(cases=slow_cases(1), case_limits=Limits(wall_s=0.5))
+    async with one_pool() as pool:
+        sleeper = main_py(b"import time; time.sleep(60)")
+        await grade(pool, hidden, sleeper, on_case=lambda c, outcome, p: outcomes.append(outcome))
+    (outcome,) = outcomes
+    assert outcome is not None and outcome.status == "timeout" and outcome.wall_s - outcome.starved_s < 0.6

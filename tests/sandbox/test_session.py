@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 import time
 from pathlib import Path
@@ -9,10 +10,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from containers.files import read_program
 from queues.messages import Action, Observation, OpenSession, Result, StepReply, Submit, Test, TestResult
 from sandbox.hidden import HiddenTask
 from sandbox.session import Latencies, Services, Session, SessionRefusal
 from tests.sandbox.small_tasks import COUNT, LEAKY, MARKER, REVERSE, SOLUTION, blind_rules, events, run, services, write
+from tests.sandbox.test_grading import SMUGGLERS, own_encoding
 
 pytestmark = pytest.mark.apptainer
 
@@ -323,3 +326,22 @@ async def test_a_fake_takes_as_long_as_a_real_one(tmp_path: Path) -> None:
         await driver.do(run("cat /eval/main.py"))
         assert time.monotonic() - started >= 0.3
         await driver.session.close("test")
+
+
+async def test_a_copy_of_the_reference_is_on_record_and_not_in_the_reply(tmp_path: Path) -> None:
+    """However it came there: here the test itself brings it, since an agent finds it nowhere."""
+    async with services(tmp_path) as shared:
+        driver = await start(shared, COUNT)
+        original = read_program(shared.graders.image, "/usr/bin/wc")
+        await driver.do(write("data", own_encoding(original)))
+        await driver.do(write("bin/other", original))
+        await driver.do(write("Makefile", b"all:\n\t" + SMUGGLERS["own encoding"][0] + b"\n"))
+        graded = await driver.session.result(Result(request_id="end", episode="e1"))
+        assert graded.result == TestResult(
+            compile_status="failed", compile_stderr=b"program: No such file or directory\n", total=3
+        )
+    told = [event.data for event in events(tmp_path, "reference_copy")]
+    assert {(data["path"], data["stage"]) for data in told} == {
+        ("bin/other", "submission"), ("program", "built"), ("second", "built"), ("x/third", "built")
+    }  # fmt: skip
+    assert {data["digest"] for data in told} == {hashlib.sha256(original).hexdigest()}

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tasks.names import inside, names_of
+from containers.files import inside
+from tasks.names import names_of
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from sandbox.comparison import EXACT, Comparison
 from sandbox.hidden import TaskError
 from tasks.source import load_folder, load_source
 
@@ -102,3 +103,37 @@ def test_a_task_without_cases_is_refused(folder: Path):
 
 def test_an_empty_folder_is_refused(tmp_path: Path):
     assert "no task folder" in refused(tmp_path / "absent").what
+
+
+def test_a_comparison_is_that_of_the_case_else_the_task_s_else_the_suite_s(folder: Path):
+    assert load_source(folder).comparison == EXACT
+    (folder.parent / "suite.toml").write_text('compare = "sorted_lines"\n')
+    (task,) = load_folder(folder.parent)
+    assert task.comparison == Comparison(kind="sorted_lines")
+    assert [case.comparison for case in task.inputs] == [None, None]
+    with (folder / "task.toml").open("a") as file:
+        file.write('compare = { kind = "float", relative = 1e-3 }\n')
+    (folder / "cases/2.toml").write_text('stdin = "moon\\n"\ncompare = "exit_status"\n')
+    (task,) = load_folder(folder.parent)
+    assert task.comparison == Comparison(kind="float", relative=1e-3)
+    assert task.inputs[1].comparison == Comparison(kind="exit_status")
+
+
+WRONG_COMPARISONS = (
+    '"sorted"',
+    '{ kind = "exact", relative = 1.0 }',
+    '{ kind = "float" }',
+    '{ kind = "float", tolerance = 1.0 }',
+    '{ kind = "float", absolute = nan }',
+    '{ kind = "float", absolute = "1" }',
+)
+
+
+@pytest.mark.parametrize("compare", WRONG_COMPARISONS)
+@pytest.mark.parametrize("place", ["suite.toml", "greet/task.toml", "greet/cases/2.toml"])
+def test_a_wrong_comparison_is_refused_where_it_stands(folder: Path, place: str, compare: str):
+    with (folder.parent / place).open("a") as file:
+        file.write(f"\ncompare = {compare}\n" if "cases" not in place else "")
+    if "cases" in place:
+        (folder.parent / place).write_text(f"compare = {compare}\n")
+    assert refused(folder).where.endswith(place)

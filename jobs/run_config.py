@@ -96,14 +96,9 @@ class RunConfig(LearnConfig):
                     f"policy.shape.kv_heads {shape.kv_heads} does not divide policy.shape.heads {shape.heads}; "
                     f"set policy.shape.kv_heads to one of {_divisors(shape.heads)}"
                 )
-            self._check_layout(shape.heads, shape.kv_heads, shape.ffn)
+            self._check_layout(shape.heads, shape.kv_heads, shape.ffn, shape.layers)
         elif self.policy.kind == "smollm2":
-            self._check_layout(heads=9, kv_heads=3, ffn=1536)
-        if parallel.pp != 1:
-            raise ValueError(
-                f"parallel.pp {parallel.pp}: this version trains without pipelines; set parallel.pp to 1 and "
-                "use parallel.tp and parallel.dp"
-            )
+            self._check_layout(heads=9, kv_heads=3, ffn=1536, layers=30)
         if rollout.max_new_tokens >= rollout.context_tokens:
             raise ValueError(
                 f"rollout.max_new_tokens {rollout.max_new_tokens} leaves no room in rollout.context_tokens "
@@ -116,8 +111,13 @@ class RunConfig(LearnConfig):
             )
         return self
 
-    def _check_layout(self, heads: int, kv_heads: int, ffn: int) -> None:
-        tp = self.parallel.tp
+    def _check_layout(self, heads: int, kv_heads: int, ffn: int, layers: int) -> None:
+        tp, pp = self.parallel.tp, self.parallel.pp
+        if layers % pp:
+            raise ValueError(
+                f"parallel.pp {pp} does not divide the {layers} layers of policy {self.policy.kind}; "
+                f"set parallel.pp to one of {_divisors(layers)}"
+            )
         for what, number in (("heads", heads), ("key-value heads", kv_heads), ("feed-forward width", ffn)):
             if number % tp:
                 usable = [n for n in _divisors(kv_heads) if heads % n == 0 and ffn % n == 0]

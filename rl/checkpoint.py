@@ -177,15 +177,13 @@ def load(folder: Path, models: Mapping[str, MegatronModel]) -> bytes:
     with _quiet():
         loaded: Any = dist_checkpointing.load(state, str(folder))
     for name, model in models.items():
-        parameters = dict(model.gpt.named_parameters())
-        with_moments = model.optimizer.moments if model.optimizer is not None else {}
-        for key, parameter in parameters.items():
+        for key, parameter in model.gpt.named_parameters():
             parameter.data.copy_(loaded[f"{name}.weight.{key}"])
-            if key in with_moments:
-                for kind, moment in zip(("first", "second"), with_moments[key], strict=True):
-                    moment.copy_(loaded[f"{name}.{kind}.{key}"])
         model.weights_written()
         if model.optimizer is not None:
+            model.optimizer.set_moments(
+                {k: (loaded[f"{name}.first.{k}"], loaded[f"{name}.second.{k}"]) for k in model.optimizer.owned}
+            )
             model.optimizer.steps = marker.optimizer_steps[name]
     return (folder / "extra").read_bytes()
 
@@ -199,9 +197,13 @@ def _sharded_state(models: Mapping[str, MegatronModel]) -> ShardedStateDict:
         moments = model.optimizer.moments if model.optimizer is not None else {}
         for key, parameter in model.gpt.named_parameters():
             state[f"{name}.weight.{key}"] = _elsewhere(shards[key], f"{name}.weight", parameter.detach())
-            if key in moments:
-                for kind, moment in zip(("first", "second"), moments[key], strict=True):
-                    state[f"{name}.{kind}.{key}"] = _elsewhere(shards[key], f"{name}.{kind}", moment)
+        for key, both in moments.items():
+            for kind, moment in zip(("first", "second"), both, strict=True):
+                shard = _elsewhere(shards[key], f"{name}.{kind}", moment)
+                if model.optimizer is not None and model.optimizer.sharded and isinstance(shard.replica_id, tuple):
+                    # nobody else has it
+                    shard = replace(shard, replica_id=(*shard.replica_id[:-1], 0))
+                state[f"{name}.{kind}.{key}"] = shard
     return state
 
 

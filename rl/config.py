@@ -201,6 +201,8 @@ class ParallelConfig(Part):
     dp: int = Field(default=1, ge=1)
     timeout_s: float = Field(default=1800.0, ge=1)
     """Longest wait of a rank for the others inside one operation; for the next operation it waits without a bound."""
+    shard_optimizer: bool = True
+    """Each data-parallel rank holds its share of the optimizer state (ZeRO, stage 1) instead of all of it."""
 
 
 class TrainerConfig(Part):

@@ -4,7 +4,8 @@ In: contexts (token ids), one seed each, limits. Out: for each context the sampl
 sampling temperature, equal to those of the training forward up to rounding. The same seed gives the same action
 whatever else is in the batch (again up to rounding). The forward pass is written out here over the Megatron model's
 parameter tensors, because a step of one token through its modules costs several times the arithmetic; a test holds
-the two together. It must never keep weights: every call reads the parameters as they are.
+the two together. Through several pipeline stages a batch goes one stage after the other; the last one samples. It
+must never keep weights: every call reads the parameters as they are.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ class _Layer:
     norm: Tensor
     qkv: Tensor
     qkv_bias: Tensor | None
+    q_norm: Tensor | None
+    k_norm: Tensor | None
     proj: Tensor
     mlp_norm: Tensor
     gate_up: Tensor
@@ -69,7 +72,7 @@ class MegatronEngine:
 
         A continuation ends with a stop token (included, `stopped`), after `max_new_tokens`, or when context and
         continuation have `max_total_tokens` together (default: the model's positions); a context that is already
-        that long gets an empty one. Every tensor-parallel rank must call it with the same arguments.
+        that long gets an empty one. Every tensor-parallel rank and pipeline stage must call it with the same arguments.
         """
         total = min(max_total_tokens or self._model.shape.max_positions, self._model.shape.max_positions)
         if not all(len(context) for context in contexts):
@@ -91,7 +94,8 @@ class MegatronEngine:
     def _batches(self, order: list[int], contexts: Sequence[Sequence[int]], new: int) -> list[list[int]]:
         """Consecutive groups of `order` (by length) whose cache fits the budget; at least one context each."""
         shape = self._model.shape
-        per_token = 2 * shape.layers * self._kv * shape.head_dim * self._model.output_weight.element_size()
+        layers = shape.layers // parallel.pp_size()
+        per_token = 2 * layers * self._kv * shape.head_dim * self._dtype.itemsize
         batches: list[list[int]] = []
         for i in order:
             rows = len(batches[-1]) + 1 if batches else 1
@@ -173,7 +177,7 @@ class MegatronEngine:
         def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             for part, fresh in enumerate((k, v)):
                 cache[layer, part].transpose(1, 2)[row, columns] = fresh
-            last = layer == len(weights) - 1
+            last = layer == len(weights) - 1 and parallel.is_last_stage()
             out = torch.empty_like(q[ends - 1] if last else q)
             for i, (start, end) in enumerate(zip((ends - lengths).tolist(), ends.tolist(), strict=True)):
                 # of the last layer only the last token is needed, and it sees all
@@ -227,46 +231,62 @@ class MegatronEngine:
     ) -> Tensor:
         """Final normalised hidden states, [n, hidden], of `tokens` [n] at `positions` [n].
 
-        With `keep` only of those entries; `attend` must return only them in the last layer.
+        With `keep` only of those entries; `attend` must return only them in the last layer. On pipeline stages before
+        the last one: some tensor of that shape.
         """
         model, gpt = self._model, self._model.gpt
-        assert gpt.decoder.final_layernorm is not None
-        final_norm = gpt.decoder.final_layernorm.weight
         n, head_dim, per_group = len(tokens), model.shape.head_dim, self._queries + 2
         angles = model.rope_angles[positions]
         cos, sin = angles.cos().to(self._dtype), angles.sin().to(self._dtype)
         half = head_dim // 2
-        states = gpt.embedding(input_ids=tokens[None], position_ids=None)[:, 0]
+        if parallel.is_first_stage():
+            states = gpt.embedding(input_ids=tokens[None], position_ids=None)[:, 0]
+        else:
+            states = torch.empty(n, model.shape.hidden, dtype=self._dtype, device=model.device)
+            dist.recv(states, parallel.stage_rank(parallel.pp_rank() - 1), group=parallel.pp_group())
         width, eps = (model.shape.hidden,), model.shape.norm_eps
         for index, layer in enumerate(weights):
             normed = F.rms_norm(states, width, layer.norm, eps)
             qkv = F.linear(normed, layer.qkv, layer.qkv_bias).view(n, self._kv, per_group, head_dim)
             rotated = qkv[:, :, :-1]
+            if layer.q_norm is not None:
+                q, k = rotated[:, :, :-1], rotated[:, :, -1:]
+                rotated = torch.cat([_head_norm(q, layer.q_norm, eps), _head_norm(k, layer.k_norm, eps)], 2)
             turned = torch.cat([-rotated[..., half:], rotated[..., :half]], -1)
             rotated = rotated * cos + turned * sin
             q = rotated[:, :, :-1].reshape(n, -1, head_dim)
             mixed = attend(index, q, rotated[:, :, -1], qkv[:, :, -1])
-            if keep is not None and layer is weights[-1]:
+            if keep is not None and layer is weights[-1] and parallel.is_last_stage():
                 states = states[keep]
             states = states + _sum_over_tp(F.linear(mixed.flatten(1), layer.proj))
             normed = F.rms_norm(states, width, layer.mlp_norm, eps)
             gate, up = F.linear(normed, layer.gate_up).chunk(2, -1)
             states = states + _sum_over_tp(F.linear(F.silu(gate) * up, layer.down))
-        return F.rms_norm(states, width, final_norm, eps)
+        if not parallel.is_last_stage():
+            dist.send(states, parallel.stage_rank(parallel.pp_rank() + 1), group=parallel.pp_group())
+            return states if keep is None else states[keep]
+        assert gpt.decoder.final_layernorm is not None
+        return F.rms_norm(states, width, gpt.decoder.final_layernorm.weight, eps)
 
     def _sample(self, hidden: Tensor, uniform: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
-        """Inverse-transform sampling with one uniform number per row."""
+        """Inverse-transform sampling with one uniform number per row: by the last stage, for all."""
+        if not parallel.is_last_stage():
+            token = torch.empty(len(hidden), dtype=torch.long, device=hidden.device)
+            wide = torch.promote_types(self._dtype, torch.float32)
+            logprob = torch.empty(len(hidden), dtype=wide, device=hidden.device)
+            return parallel.from_last_stage(token), parallel.from_last_stage(logprob)
         logits = F.linear(hidden, self._model.output_weight)
         logits = _gather_over_tp(logits.to(torch.promote_types(logits.dtype, torch.float32)))
         logprobs = F.log_softmax(logits / temperature, -1)
         cumulative = logprobs.exp().cumsum(-1, dtype=torch.float64)
         threshold = (uniform * cumulative[:, -1])[:, None]
         token = torch.searchsorted(cumulative, threshold, right=True).clamp_(max=logits.shape[-1] - 1)
-        return token[:, 0], logprobs.gather(-1, token)[:, 0]
+        logprob = logprobs.gather(-1, token)[:, 0]
+        return parallel.from_last_stage(token[:, 0].contiguous()), parallel.from_last_stage(logprob)
 
     @property
     def _dtype(self) -> torch.dtype:
-        return self._model.output_weight.dtype
+        return self._model.dtype
 
     def _weights(self) -> list[_Layer]:
         layers: Any = self._model.gpt.decoder.layers
@@ -275,6 +295,8 @@ class MegatronEngine:
                 norm=layer.input_layernorm.weight,
                 qkv=layer.self_attention.linear_qkv.weight,
                 qkv_bias=layer.self_attention.linear_qkv.bias,
+                q_norm=getattr(layer.self_attention.q_layernorm, "weight", None),
+                k_norm=getattr(layer.self_attention.k_layernorm, "weight", None),
                 proj=layer.self_attention.linear_proj.weight,
                 mlp_norm=layer.pre_mlp_layernorm.weight,
                 gate_up=layer.mlp.linear_fc1.weight,
@@ -282,6 +304,10 @@ class MegatronEngine:
             )
             for layer in layers
         ]
+
+
+def _head_norm(heads: Tensor, weight: Tensor | None, eps: float) -> Tensor:
+    return F.rms_norm(heads, (heads.shape[-1],), weight, eps)
 
 
 def _sum_over_tp(partial: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Hugging Face checkpoints in and out: Llama- and Qwen2-type folders of safetensors, and SmolLM2 from its GGUF file.
+"""Hugging Face checkpoints in and out: Llama-, Qwen2- and Qwen3-type folders of safetensors, and SmolLM2's GGUF file.
 
 In: a folder with `config.json` and `*.safetensors`. Out: the weights in a Megatron model, this rank's share only; or
 the other way round, a folder that transformers loads with identical logits. Tensors are read and converted one at a
@@ -25,7 +25,7 @@ from torch import Tensor
 
 from audit.errors import EctypeError
 from containers.cache import cache_dir, cache_dirs
-from rl import parallel
+from rl import parallel, parameters
 from rl.models import MegatronModel, ModelShape
 
 SHARD_BYTES = 1 << 30
@@ -58,11 +58,11 @@ def read_shape(folder: Path) -> ModelShape:
         return EctypeError(
             f"this model cannot be run: {what}",
             where=str(folder / "config.json"),
-            remedy="choose a Llama- or Qwen2-type model (SmolLM2, Llama 3 without rope scaling, Qwen2.5)",
+            remedy="choose a Llama-, Qwen2- or Qwen3-type model (SmolLM2, Llama without rope scaling, Qwen2.5, Qwen3)",
         )
 
     kind = config.get("model_type")
-    if kind not in ("llama", "qwen2"):
+    if kind not in ("llama", "qwen2", "qwen3"):
         raise refuse(f"its type is {kind!r}")
     rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
     if rope.get("rope_type", rope.get("type", "default")) != "default":
@@ -71,14 +71,14 @@ def read_shape(folder: Path) -> ModelShape:
         raise refuse(f"its activation is {config['hidden_act']!r}")
     if config.get("use_sliding_window"):
         raise refuse("it uses sliding-window attention")
-    if config.get("mlp_bias") or (kind == "llama" and config.get("attention_bias")):
+    if config.get("mlp_bias") or (kind != "qwen2" and config.get("attention_bias")):
         raise refuse("it has biases in its output or MLP matrices")
-    heads = config["num_attention_heads"]
-    if config.get("head_dim") not in (None, config["hidden_size"] // heads):
-        raise refuse(f"its head size {config['head_dim']} is not hidden size / heads")
+    heads, hidden = config["num_attention_heads"], config["hidden_size"]
+    # transformers has a default of its own for Qwen3
+    head_size = config.get("head_dim") or (128 if kind == "qwen3" else None)
     return ModelShape(
         layers=config["num_hidden_layers"],
-        hidden=config["hidden_size"],
+        hidden=hidden,
         heads=heads,
         kv_heads=config.get("num_key_value_heads") or heads,
         ffn=config["intermediate_size"],
@@ -88,6 +88,8 @@ def read_shape(folder: Path) -> ModelShape:
         norm_eps=config["rms_norm_eps"],
         tied=config.get("tie_word_embeddings", False),
         qkv_bias=kind == "qwen2",
+        qk_norm=kind == "qwen3",
+        head_size=None if head_size == hidden / heads else head_size,
     )
 
 
@@ -110,7 +112,9 @@ def load_weights(folder: Path, model: MegatronModel) -> None:
                 remedy="download or export the model again",
             ) from error
 
-    for name, parameter in model.gpt.named_parameters():
+    for name, parameter in model.named_parameters():
+        if name == parameters.OUTPUT and model.shape.tied:
+            name = parameters.EMBEDDING  # the last pipeline stage's copy
         share = _to_megatron(name, read, model.shape, parallel.tp_size(), parallel.tp_rank())
         if share.shape != parameter.shape:
             raise EctypeError(
@@ -151,10 +155,7 @@ def export(model: MegatronModel, folder: Path, *, tokenizer_from: Path | None = 
         pending.clear()
         pending_bytes = 0
 
-    for name, parameter in model.gpt.named_parameters():
-        whole = _gather(name, parameter.detach())
-        if not writes:
-            continue
+    for name, whole in _whole_parameters(model):
         for hf_name, tensor in _from_megatron(name, whole, model.shape):
             pending[hf_name] = tensor.cpu().contiguous()
             size = tensor.numel() * tensor.element_size()
@@ -168,7 +169,7 @@ def export(model: MegatronModel, folder: Path, *, tokenizer_from: Path | None = 
         (partial / "model.safetensors.index.json").write_text(
             json.dumps({"metadata": {"total_size": total}, "weight_map": index}, indent=1)
         )
-        dtype = str(next(model.gpt.parameters()).dtype).removeprefix("torch.")
+        dtype = str(model.dtype).removeprefix("torch.")
         (partial / "config.json").write_text(json.dumps(_hf_config(model.shape, dtype), indent=1))
         for file in TOKENIZER_FILES if tokenizer_from else ():
             assert tokenizer_from is not None
@@ -219,26 +220,21 @@ _LAYER = {
     "input_layernorm.weight": "input_layernorm.weight",
     "pre_mlp_layernorm.weight": "post_attention_layernorm.weight",
     "self_attention.linear_proj.weight": "self_attn.o_proj.weight",
+    "self_attention.q_layernorm.weight": "self_attn.q_norm.weight",
+    "self_attention.k_layernorm.weight": "self_attn.k_norm.weight",
     "mlp.linear_fc2.weight": "mlp.down_proj.weight",
 }
-_SPLIT_COLUMNS = ("linear_proj.weight", "linear_fc2.weight")
-_REPLICATED = ("layernorm.weight",)
 
 
 def _to_megatron(name: str, read: Callable[[str], Tensor], shape: ModelShape, tp: int, rank: int) -> Tensor:
     """This rank's share of the Megatron parameter `name`, made of the Hugging Face tensors that `read` gives."""
     if name in _TOP:
-        whole = read(_TOP[name])
-        return whole if name.endswith(_REPLICATED) else whole.chunk(tp)[rank]
+        return parameters.share(name, read(_TOP[name]), tp, rank)
     _, _, layer, kind = name.split(".", 3)
     prefix = f"model.layers.{layer}."
     if kind in _LAYER:
-        whole = read(prefix + _LAYER[kind])
-        if kind.endswith(_REPLICATED):
-            return whole
-        return whole.chunk(tp, 1)[rank]
-    if kind.startswith("mlp.linear_fc1."):
-        # gate and up are one matrix, each split by itself
+        return parameters.share(name, read(prefix + _LAYER[kind]), tp, rank)
+    if parameters.is_gated(name):
         return torch.cat([read(f"{prefix}mlp.{part}_proj.weight").chunk(tp)[rank] for part in ("gate", "up")])
     # queries, key and value of one key/value head lie together
     leaf = kind.rsplit(".", 1)[1]
@@ -256,7 +252,7 @@ def _from_megatron(name: str, whole: Tensor, shape: ModelShape) -> Iterator[tupl
     prefix = f"model.layers.{layer}."
     if kind in _LAYER:
         yield prefix + _LAYER[kind], whole
-    elif kind.startswith("mlp.linear_fc1."):
+    elif parameters.is_gated(name):
         gate, up = whole.chunk(2)
         yield f"{prefix}mlp.gate_proj.weight", gate
         yield f"{prefix}mlp.up_proj.weight", up
@@ -268,23 +264,56 @@ def _from_megatron(name: str, whole: Tensor, shape: ModelShape) -> Iterator[tupl
             yield f"{prefix}self_attn.{part}_proj.{leaf}", piece.flatten(0, 1)
 
 
+def _whole_parameters(model: MegatronModel) -> Iterator[tuple[str, Tensor]]:
+    """(name, whole tensor) of every parameter of the model, one at a time, on global rank 0; nothing on other ranks.
+
+    Every rank must run through it. Stage by stage, tensor-parallel ranks put a parameter together, and the stage's
+    first sends it to rank 0.
+    """
+    names: list[list[tuple[str, torch.Size]]] = [[] for _ in range(parallel.pp_size())]
+    own = {name: parameter.detach() for name, parameter in model.named_parameters()}
+    if model.shape.tied and not parallel.is_first_stage():
+        own.pop(parameters.OUTPUT, None)
+    dist.all_gather_object(names, [(n, p.shape) for n, p in own.items()], group=parallel.pp_group())
+    speaks = parallel.tp_rank() == 0 and parallel.dp_rank() == 0
+    for stage, content in enumerate(names):
+        for name, shape in content:
+            whole = _gather(name, own[name]) if parallel.pp_rank() == stage else None
+            if not speaks:
+                continue
+            if stage > 0 and parallel.pp_rank() == stage:
+                assert whole is not None
+                dist.send(whole.contiguous(), 0, group=parallel.pp_group())
+            if parallel.rank() == 0:
+                if whole is None:
+                    size = list(shape)
+                    dimension = parameters.split_dimension(name)
+                    if dimension is not None:
+                        size[dimension] *= parallel.tp_size()
+                    whole = torch.empty(size, dtype=model.dtype, device=model.device)
+                    dist.recv(whole, parallel.stage_rank(stage), group=parallel.pp_group())
+                yield name, whole
+
+
 def _gather(name: str, share: Tensor) -> Tensor:
     """The whole of a parameter from the shares of the tensor-parallel ranks."""
-    if parallel.tp_size() == 1 or name.endswith(_REPLICATED):
+    dimension = parameters.split_dimension(name)
+    if parallel.tp_size() == 1 or dimension is None:
         return share
     shares = [torch.empty_like(share) for _ in range(parallel.tp_size())]
     dist.all_gather(shares, share.contiguous(), group=parallel.tp_group())
-    if "linear_fc1" in name:
+    if parameters.is_gated(name):
         halves = [s.chunk(2) for s in shares]
         return torch.cat([half[0] for half in halves] + [half[1] for half in halves])
-    return torch.cat(shares, 1 if name.endswith(_SPLIT_COLUMNS) else 0)
+    return torch.cat(shares, dimension)
 
 
 def _hf_config(shape: ModelShape, dtype: str) -> dict[str, Any]:
-    qwen = shape.qkv_bias
+    kind = "qwen3" if shape.qk_norm else "qwen2" if shape.qkv_bias else "llama"
+    head_size = {"head_dim": shape.head_dim} if shape.head_size or shape.qk_norm else {}
     return {
-        "architectures": ["Qwen2ForCausalLM" if qwen else "LlamaForCausalLM"],
-        "model_type": "qwen2" if qwen else "llama",
+        "architectures": [f"{kind.capitalize()}ForCausalLM"],
+        "model_type": kind,
         "dtype": dtype,
         "hidden_act": "silu",
         "hidden_size": shape.hidden,
@@ -292,6 +321,7 @@ def _hf_config(shape: ModelShape, dtype: str) -> dict[str, Any]:
         "num_hidden_layers": shape.layers,
         "num_attention_heads": shape.heads,
         "num_key_value_heads": shape.kv_heads,
+        **head_size,
         "max_position_embeddings": shape.max_positions,
         "rms_norm_eps": shape.norm_eps,
         "rope_parameters": {"rope_type": "default", "rope_theta": shape.rope_base},

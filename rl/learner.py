@@ -78,9 +78,14 @@ class Learner:
         self.shape = model_shape(config.policy, config.rollout.context_tokens)
         self.codec: Codec = make_codec(config.policy)
         ppo = config.ppo
-        self._actor_optimizer = OptimizerConfig(lr=ppo.actor_lr, clip_grad=ppo.clip_grad, weight_decay=ppo.weight_decay)
-        self._critic_optimizer = OptimizerConfig(
-            lr=ppo.critic_lr, clip_grad=ppo.clip_grad, weight_decay=ppo.weight_decay
+        self._actor_optimizer, self._critic_optimizer = (
+            OptimizerConfig(
+                lr=lr,
+                clip_grad=ppo.clip_grad,
+                weight_decay=ppo.weight_decay,
+                shard_over_dp=config.parallel.shard_optimizer,
+            )
+            for lr in (ppo.actor_lr, ppo.critic_lr)
         )
         self._support = value_support(ppo)
         hf_weights = config.policy.kind != "tiny"

@@ -5,15 +5,15 @@ they are about; or one optimizer step. The model is Megatron's own `GPTModel` wi
 local layer spec; only the core attention is ours (`rl.attention`). The training step around it is plain PyTorch
 instead of Megatron's DDP, schedule and optimizers: those need CUDA in many places, cost more than the mathematics of
 a small model, and their distributed optimizer reloads wrongly without Transformer Engine. One flat gradient buffer,
-one all-reduce and one fused AdamW do the same on CPU and GPU, in any tensor- and data-parallel layout.
-What this does not do yet: pipeline, sequence and context parallelism (`ModelShape.validate` refuses), and sharding of
-the optimizer state over data-parallel ranks.
+one sum and one fused AdamW (`rl.optimizer`) and a short pipeline schedule (`rl.pipeline`) do the same on CPU and GPU,
+in any tensor-, pipeline- and data-parallel layout. With several pipeline stages each rank holds some of the layers;
+the first stage embeds, the last one gives log-probs or values, and everybody is told what it says.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,18 +28,19 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from audit.errors import EctypeError
-from rl import parallel
+from rl import parallel, parameters, pipeline
 from rl.attention import PackedAttention, PackedSequences
 from rl.logprobs import logprobs_and_entropy
-from rl.optimizer import FlatAdamW, OptimizerConfig
+from rl.optimizer import FlatAdamW, OptimizerConfig, Placement
 from rl.packing import Pack
+from rl.parameters import global_name
 from rl.value_head import ValueHead, ValueSupport
 
 __all__ = ["MegatronModel", "ModelShape", "OptimizerConfig", "PackOutputs", "ValueSupport"]
 
 
 class ModelShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A Llama- or Qwen2-type decoder: RMSNorm, rotary embedding, SwiGLU, grouped queries."""
+    """A Llama-, Qwen2- or Qwen3-type decoder: RMSNorm, rotary embedding, SwiGLU, grouped queries."""
 
     layers: int
     hidden: int
@@ -53,14 +54,18 @@ class ModelShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     tied: bool = True
     """The output matrix is the embedding matrix."""
     qkv_bias: bool = False
+    qk_norm: bool = False
+    """Queries and keys are normalised per head, before the rotary embedding."""
+    head_size: int | None = None
+    """Width of a head; default: hidden / heads."""
 
     @property
     def head_dim(self) -> int:
-        return self.hidden // self.heads
+        return self.head_size or self.hidden // self.heads
 
     def validate(self, tp: int = 1, pp: int = 1) -> None:
         """Raise `EctypeError` for a shape that cannot be, or that cannot be split `tp` x `pp` ways."""
-        if self.hidden % self.heads or self.head_dim % 2:
+        if (self.head_size is None and self.hidden % self.heads) or self.head_dim % 2:
             raise EctypeError(
                 f"hidden size {self.hidden} does not give {self.heads} heads of an even size",
                 where="policy.shape",
@@ -81,11 +86,12 @@ class ModelShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
                     where="parallel.tp",
                     remedy=f"choose tp among {possible}",
                 )
-        if pp != 1:
+        if self.layers % pp:
+            possible = [n for n in range(1, self.layers + 1) if self.layers % n == 0]
             raise EctypeError(
-                f"pipeline parallel size {pp}: this version trains without pipeline parallelism",
+                f"pipeline parallel size {pp} does not divide the {self.layers} layers",
                 where="parallel.pp",
-                remedy="set pp to 1 and use tensor or data parallelism",
+                remedy=f"choose pp among {possible}",
             )
 
 
@@ -128,20 +134,40 @@ class MegatronModel:
         value_support: ValueSupport | None = None,
         freeze_attention: bool = False,
     ) -> None:
-        shape.validate(parallel.tp_size())
+        shape.validate(parallel.tp_size(), parallel.pp_size())
         self.shape = shape
         self.critic = critic
+        self.dtype = dtype
         self.device = parallel.device()
-        config = _transformer_config(shape, dtype, initialize)
+        self.first_layer = parallel.pp_rank() * shape.layers // parallel.pp_size()
+        """Number of this stage's first layer in the whole model."""
+        config = _transformer_config(shape, dtype)
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            self.gpt = _build(shape, config, critic, value_support).to(self.device, dtype)
+            gpt = _build(shape, config, critic, value_support)
+            if initialize:
+                torch.manual_seed(seed)
+                # a value head has the name of an output matrix, and has been initialised
+                named = {
+                    global_name(name, self.first_layer): parameter
+                    for name, parameter in gpt.named_parameters()
+                    if not (critic and name.startswith("output_layer."))
+                }
+                parameters.initialize(
+                    named,
+                    config,
+                    layers=shape.layers,
+                    vocab=shape.vocab,
+                    tied=shape.tied,
+                    rank=parallel.tp_rank(),
+                )
+        self.gpt = gpt.to(self.device, dtype)
+        self._shares_embedding = shape.tied and not critic and parallel.pp_size() > 1
         learning = []
         for name, parameter in self.gpt.named_parameters():
             parameter.requires_grad_(optimizer is not None and not (freeze_attention and _in_attention(name)))
             if parameter.requires_grad:
                 learning.append((name, parameter))
-        self.optimizer = FlatAdamW(learning, optimizer) if optimizer else None
+        self.optimizer = FlatAdamW(learning, optimizer, self._placement()) if optimizer else None
         inverse = self.gpt.rotary_pos_emb.inv_freq.to(self.device)
         angles = torch.outer(torch.arange(shape.max_positions, device=self.device, dtype=torch.float32), inverse)
         self._activation_limit = _activation_limit(self.device)
@@ -152,19 +178,28 @@ class MegatronModel:
     @torch.no_grad()
     def logprobs(self, packs: Sequence[Pack], *, temperature: float = 1.0) -> list[Tensor]:
         """Log-probs of the action tokens of each pack, [tokens], 0 for other tokens."""
-        return [self._outputs(pack, temperature).logprobs for pack in packs]
+
+        def stage(pack: Pack, received: Tensor | None) -> Tensor:
+            states = self._hidden(pack, received)
+            return self._outputs(pack, states, temperature).logprobs if parallel.is_last_stage() else states
+
+        return self._told(packs, pipeline.forward(packs, stage, self._blank))
 
     @torch.no_grad()
     def values(self, packs: Sequence[Pack]) -> list[Tensor]:
         """V(state before token) for each pack, [tokens], 0 for the first token of each sequence."""
-        return [self._outputs(pack, 1.0).values for pack in packs]
+        return [values for values, _ in self.values_and_final(packs)]
 
     @torch.no_grad()
     def values_and_final(self, packs: Sequence[Pack]) -> list[tuple[Tensor, Tensor]]:
         """`values`, and beside them V(state after the last token) of each sequence, to bootstrap truncated ones."""
+
+        def stage(pack: Pack, received: Tensor | None) -> Tensor:
+            states = self._hidden(pack, received)
+            return self.value_head.values(self._value_outputs(states)) if parallel.is_last_stage() else states
+
         out = []
-        for pack in packs:
-            raw = self.value_head.values(self._value_outputs(self._hidden(pack)))
+        for pack, raw in zip(packs, self._told(packs, pipeline.forward(packs, stage, self._blank)), strict=True):
             starts = _starts(pack, self.device)
             out.append((_shift(raw, starts[:-1]), raw[starts[1:] - 1]))
         return out
@@ -174,19 +209,30 @@ class MegatronModel:
     def train_step(self, packs: Sequence[Pack], loss_fn: LossFunction, *, temperature: float = 1.0) -> dict[str, float]:
         """One optimizer step over all packs of all data-parallel ranks; each rank passes its own (may be none).
 
+        The stages of a pipeline must be given the same packs in the same order; `loss_fn` runs on the last stage.
         Returns the summed loss and statistics of the global batch, and `grad_norm` before clipping. `skipped` is 1
         when the gradient was not finite and the weights were left as they were.
         """
         assert self.optimizer is not None, "a model without an optimizer cannot train"
         self.optimizer.zero_grad()
         sums: dict[str, Tensor] = {}
-        for pack in packs:
-            loss, stats = loss_fn(self._outputs(pack, temperature), pack)
-            loss.backward()
+
+        def stage(pack: Pack, received: Tensor | None) -> Tensor:
+            states = self._hidden(pack, received)
+            if not parallel.is_last_stage():
+                return states
+            loss, stats = loss_fn(self._outputs(pack, states, temperature), pack)
             for name, value in {"loss": loss, **stats}.items():
                 sums[name] = sums.get(name, 0) + value.detach().double()
+            return loss
+
+        pipeline.forward_backward(packs, stage, self._blank)
+        if self._shares_embedding:
+            for name in (parameters.EMBEDDING, parameters.OUTPUT):
+                if name in self.optimizer.grads:
+                    parallel.sum_over_ends(self.optimizer.grads[name])
         grad_norm = self.optimizer.step()
-        total = parallel.sum_over_dp({name: value.item() for name, value in sums.items()})
+        total = parallel.tell_stages(parallel.sum_over_dp({name: value.item() for name, value in sums.items()}))
         return {**total, "grad_norm": grad_norm, "skipped": float(not math.isfinite(grad_norm))}
 
     def set_lr(self, lr: float) -> None:
@@ -197,8 +243,8 @@ class MegatronModel:
 
     @property
     def output_weight(self) -> Tensor:
-        """This rank's rows of the output matrix of an actor, [vocabulary / tp, hidden]."""
-        if self.shape.tied:
+        """This rank's rows of the output matrix of an actor, [vocabulary / tp, hidden]. Only the last stage has it."""
+        if self.shape.tied and parallel.is_first_stage():
             return self.gpt.embedding.word_embeddings.weight
         weight = self.gpt.output_layer.weight
         assert weight is not None
@@ -206,7 +252,7 @@ class MegatronModel:
 
     @property
     def value_head(self) -> ValueHead:
-        """The output of a critic."""
+        """The output of a critic. Only the last pipeline stage has it."""
         head: Any = self.gpt.output_layer
         assert isinstance(head, ValueHead), "an actor has no value head"
         return head
@@ -225,10 +271,30 @@ class MegatronModel:
         if self.optimizer is not None:
             self.optimizer.refresh_master()
 
+    def named_parameters(self) -> Iterator[tuple[str, torch.nn.Parameter]]:
+        """This rank's parameters by their names in the whole model."""
+        for name, parameter in self.gpt.named_parameters():
+            yield global_name(name, self.first_layer), parameter
+
+    def _placement(self) -> dict[str, Placement]:
+        last_of_several = self._shares_embedding and parallel.is_last_stage()
+        return {
+            name: Placement(
+                # a value head has the name of an output matrix, and is whole everywhere
+                split=parameters.split_dimension(name) is not None and not (self.critic and name == parameters.OUTPUT),
+                partial=parameters.sees_own_heads_only(name),
+                copy=last_of_several and name == parameters.OUTPUT,
+            )
+            for name, _ in self.gpt.named_parameters()
+        }
+
     # --- forward --------------------------------------------------------------------------------------------------
 
-    def _hidden(self, pack: Pack) -> Tensor:
-        """Last hidden states of a pack, [tokens, hidden]."""
+    def _hidden(self, pack: Pack, received: Tensor | None = None) -> Tensor:
+        """Hidden states of a pack after this stage's layers, [tokens, hidden]; of the last stage the final ones.
+
+        `received`: what the stage before computed; the first stage embeds the tokens instead.
+        """
         lengths = pack.lengths
         if max(lengths) > self.shape.max_positions:
             raise EctypeError(
@@ -239,8 +305,12 @@ class MegatronModel:
         positions = torch.cat([torch.arange(n, device=self.device) for n in lengths])
         packed = PackedSequences(cu_seqlens=_starts(pack, self.device).int(), lengths=lengths)
         packed.recompute = torch.is_grad_enabled() and self._activation_bytes(len(pack.tokens)) > self._activation_limit
-        tokens = torch.from_numpy(pack.tokens).to(self.device, torch.long)
-        states = self.gpt.embedding(input_ids=tokens[None], position_ids=None)
+        if received is None:
+            tokens = torch.from_numpy(pack.tokens).to(self.device, torch.long)
+            states = self.gpt.embedding(input_ids=tokens[None], position_ids=None)
+        else:
+            states = received[:, None]
+            self.gpt.decoder.set_input_tensor(states)
         states = self.gpt.decoder(
             hidden_states=states,
             attention_mask=None,
@@ -249,14 +319,27 @@ class MegatronModel:
         )
         return states[:, 0]
 
-    def _activation_bytes(self, tokens: int) -> int:
-        """What autograd would keep of a pack's forward pass, roughly (measured: within 20 %)."""
-        shape, tp = self.shape, parallel.tp_size()
-        split = 4 * shape.hidden + 4 * shape.kv_heads * shape.head_dim + 5 * shape.ffn
-        return tokens * shape.layers * (6 * shape.hidden + split // tp) * self.rope_angles.element_size()
+    def _blank(self, pack: Pack) -> Tensor:
+        return torch.empty(len(pack.tokens), self.shape.hidden, dtype=self.dtype, device=self.device)
 
-    def _outputs(self, pack: Pack, temperature: float) -> PackOutputs:
-        hidden = self._hidden(pack)
+    def _told(self, packs: Sequence[Pack], results: list[Tensor]) -> list[Tensor]:
+        """The last stage's results, one number per token, on every stage."""
+        if parallel.pp_size() == 1 or not packs:
+            return results
+        lengths = [len(pack.tokens) for pack in packs]
+        wide = torch.promote_types(self.dtype, torch.float32)
+        joined = torch.cat(results) if results else torch.empty(sum(lengths), dtype=wide, device=self.device)
+        return list(parallel.from_last_stage(joined).split(lengths))
+
+    def _activation_bytes(self, tokens: int) -> int:
+        """What autograd would keep of a pack's forward pass, roughly (measured: within 20 %), times the packs that are
+        in flight on this stage."""
+        shape, tp, stages = self.shape, parallel.tp_size(), parallel.pp_size()
+        split = 4 * shape.heads * shape.head_dim + 4 * shape.kv_heads * shape.head_dim + 5 * shape.ffn
+        layers = shape.layers // stages * (stages - parallel.pp_rank())
+        return tokens * layers * (6 * shape.hidden + split // tp) * self.rope_angles.element_size()
+
+    def _outputs(self, pack: Pack, hidden: Tensor, temperature: float) -> PackOutputs:
         if self.critic:
             raw = self._value_outputs(hidden)
             starts = _starts(pack, self.device)[:-1]
@@ -289,7 +372,7 @@ class RecomputedLayer(TransformerLayer):
         return super().forward(*args, **kwargs)
 
 
-def _transformer_config(shape: ModelShape, dtype: torch.dtype, initialize: bool) -> TransformerConfig:
+def _transformer_config(shape: ModelShape, dtype: torch.dtype) -> TransformerConfig:
     return TransformerConfig(
         num_layers=shape.layers,
         hidden_size=shape.hidden,
@@ -305,14 +388,17 @@ def _transformer_config(shape: ModelShape, dtype: torch.dtype, initialize: bool)
         add_qkv_bias=shape.qkv_bias,
         attention_dropout=0.0,
         hidden_dropout=0.0,
+        qk_layernorm=shape.qk_norm,
         tensor_model_parallel_size=parallel.tp_size(),
+        pipeline_model_parallel_size=parallel.pp_size(),
+        pipeline_dtype=dtype,
         # Megatron's 0.02 suits widths of thousands; a narrow model starts too close to zero and learns late
         init_method_std=max(0.02, shape.hidden**-0.5),
         params_dtype=dtype,
         bf16=dtype == torch.bfloat16,
-        # from one CPU generator: the same weights in every layout
+        # `rl.parameters` does it, so that the weights are the same in every layout
         use_cpu_initialization=True,
-        perform_initialization=initialize,
+        perform_initialization=False,
         # fused kernels that come with Apex or Transformer Engine, or only on CUDA
         gradient_accumulation_fusion=False,
         persist_layer_norm=False,
@@ -324,22 +410,26 @@ def _transformer_config(shape: ModelShape, dtype: torch.dtype, initialize: bool)
 
 
 def _build(shape: ModelShape, config: TransformerConfig, critic: bool, support: ValueSupport | None) -> GPTModel:
-    spec: Any = get_gpt_layer_local_spec(normalization="RMSNorm")
+    spec: Any = get_gpt_layer_local_spec(normalization="RMSNorm", qk_layernorm=shape.qk_norm)
     spec.module = RecomputedLayer
     spec.submodules.self_attention.submodules.core_attention = PackedAttention
+    one_stage = parallel.pp_size() == 1
     gpt = GPTModel(
         config,
         spec,
         vocab_size=shape.vocab,
         max_sequence_length=shape.max_positions,
+        pre_process=parallel.is_first_stage(),
+        post_process=parallel.is_last_stage(),
         parallel_output=True,
-        # a critic is built as if tied, so that no output matrix is allocated for it
-        share_embeddings_and_output_weights=shape.tied or critic,
+        # a critic is built as if tied, so that no output matrix is allocated for it; with several stages Megatron would
+        # tie over CUDA, and `MegatronModel` does it instead
+        share_embeddings_and_output_weights=one_stage and (shape.tied or critic),
         position_embedding_type="rope",
         rotary_base=shape.rope_base,  # pyright: ignore[reportArgumentType]
     )
-    if critic:
-        gpt.share_embeddings_and_output_weights = False
+    gpt.share_embeddings_and_output_weights = shape.tied and not critic
+    if critic and parallel.is_last_stage():
         gpt.output_layer = ValueHead(config, support)  # pyright: ignore[reportAttributeAccessIssue]
     return gpt
 

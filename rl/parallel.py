@@ -1,8 +1,9 @@
 """torch.distributed and Megatron's process groups: set up, asked about, taken down. Nothing else touches them.
 
 In: the tensor- and pipeline-parallel sizes; ranks come from torchrun's environment, and without it there is one.
-Out: which device and which share of the work this rank has. The backend is NCCL with CUDA and gloo without; the
-world of one needs no port and no network. Collectives over the data-parallel group that the trainer needs live here.
+Out: which device, which stage and which share of the work this rank has. The backend is NCCL with CUDA and gloo
+without; the world of one needs no port and no network. Small collectives over the data-parallel and pipeline groups
+live here.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import cast
 import torch
 import torch.distributed as dist
 from megatron.core import parallel_state as mpu
+from torch import Tensor
 
 from audit.errors import EctypeError
 
@@ -113,6 +115,23 @@ def tp_rank() -> int:
     return mpu.get_tensor_model_parallel_rank()
 
 
+def pp_size() -> int:
+    return mpu.get_pipeline_model_parallel_world_size()
+
+
+def pp_rank() -> int:
+    """Pipeline stage: 0 embeds, the last one gives log-probs or values."""
+    return mpu.get_pipeline_model_parallel_rank()
+
+
+def is_first_stage() -> bool:
+    return pp_rank() == 0
+
+
+def is_last_stage() -> bool:
+    return pp_rank() == pp_size() - 1
+
+
 def dp_size() -> int:
     return mpu.get_data_parallel_world_size()
 
@@ -123,6 +142,15 @@ def dp_rank() -> int:
 
 def tp_group() -> dist.ProcessGroup:
     return cast(dist.ProcessGroup, mpu.get_tensor_model_parallel_group())
+
+
+def pp_group() -> dist.ProcessGroup:
+    return cast(dist.ProcessGroup, mpu.get_pipeline_model_parallel_group())
+
+
+def stage_rank(stage: int) -> int:
+    """Global rank of a stage of this rank's pipeline."""
+    return dist.get_global_rank(pp_group(), stage)
 
 
 def dp_group() -> dist.ProcessGroup:
@@ -149,3 +177,25 @@ def agree(decision: bool) -> bool:
     told = torch.tensor([float(decision)], device=device())
     dist.broadcast(told, src=0)
     return bool(told.item())
+
+
+def sum_over_ends(tensor: Tensor) -> None:
+    """Add a tensor of the first stage and its counterpart of the last one up, in place; other stages do nothing."""
+    if is_first_stage() or is_last_stage():
+        dist.all_reduce(tensor, group=mpu.get_embedding_group())
+
+
+def tell_stages(told: dict[str, float]) -> dict[str, float]:
+    """What the last stage of the pipeline says, on every stage."""
+    if pp_size() == 1:
+        return told
+    message = [told]
+    dist.broadcast_object_list(message, src=stage_rank(pp_size() - 1), group=pp_group())
+    return message[0]
+
+
+def from_last_stage(tensor: Tensor) -> Tensor:
+    """Fill a tensor, on every stage, with what the last stage of the pipeline has in it."""
+    if pp_size() > 1:
+        dist.broadcast(tensor, src=stage_rank(pp_size() - 1), group=pp_group())
+    return tensor

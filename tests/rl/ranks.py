@@ -1,7 +1,8 @@
-"""What `test_parallel.py` runs on every rank of a layout: python -m tests.rl.ranks TP SHAPE FOLDER.
+"""What `test_parallel.py` runs on every rank of a world: python -m tests.rl.ranks FOLDER TP,PP [TP,PP ...].
 
-Two optimizer steps of actor and critic in fp64 on a fixed batch shared out over the data-parallel ranks, generation,
-a checkpoint and a Hugging Face export. Rank 0 writes what happened to FOLDER/result.json.
+For each layout and shape: two optimizer steps of actor and critic on a fixed batch shared out over the data-parallel
+ranks, generation, a checkpoint, a Hugging Face export; then what the layout before it wrote is loaded and trained
+once more. Rank 0 writes what happened to FOLDER/TP,PP/SHAPE/result.json.
 """
 
 from __future__ import annotations
@@ -13,53 +14,109 @@ from typing import Any
 
 import msgspec
 import torch
+import torch.distributed as dist
+from megatron.core import parallel_state
 
 from rl import checkpoint, hf, parallel
 from rl.engine import MegatronEngine
 from rl.models import MegatronModel, ModelShape, OptimizerConfig
-from rl.packing import balance, make_packs
+from rl.packing import Pack, balance, make_packs
 from tests.rl.megatron_data import SHAPE, losses, samples
 
 SHAPES = {
     "tied": SHAPE,
     "untied, biased": msgspec.structs.replace(SHAPE, tied=False, qkv_bias=True, kv_heads=4),
+    "normed": msgspec.structs.replace(SHAPE, qk_norm=True, head_size=12),
 }
+BATCH = samples(9)
+CONFIG = OptimizerConfig(lr=1e-3, clip_grad=0.5)
 
 
-def work(shape: ModelShape, folder: Path) -> dict[str, Any]:
-    batch = samples(9)
-    share = balance([len(s.tokens) for s in batch], parallel.dp_size())[parallel.dp_rank()]
-    packs = make_packs([batch[i] for i in share], 150)
+def pair(shape: ModelShape, dtype: torch.dtype = torch.float64) -> dict[str, MegatronModel]:
+    """Actor and critic, with opinions and with norms that are not all ones."""
     models = {
-        name: MegatronModel(
-            shape, critic=name == "critic", seed=4, dtype=torch.float64, optimizer=OptimizerConfig(lr=1e-3)
-        )
-        for name in ("actor", "critic")
+        n: MegatronModel(shape, critic=n == "critic", seed=4, dtype=dtype, optimizer=CONFIG)
+        for n in ("actor", "critic")
     }
+    for name, parameter in models["actor"].named_parameters():
+        if parameter.ndim == 1 and not name.endswith(".bias"):
+            # the same on every rank: these are whole everywhere
+            parameter.data += torch.linspace(-0.3, 0.3, len(parameter), dtype=dtype)
+    models["actor"].weights_written()
     models["critic"].copy_body(models["actor"])
-    torch.nn.init.normal_(models["critic"].value_head.weight, generator=torch.Generator().manual_seed(0))
-    stats: dict[str, Any] = {}
-    for (name, model), loss in zip(models.items(), losses(batch), strict=True):
-        stats[name] = [model.train_step(packs, loss) for _ in range(2)]
+    if parallel.is_last_stage():
+        torch.nn.init.normal_(models["critic"].value_head.weight, generator=torch.Generator().manual_seed(0))
+    models["critic"].weights_written()
+    return models
+
+
+def packs(budget: int) -> list[Pack]:
+    """This data-parallel rank's part of the batch."""
+    share = balance([len(s.tokens) for s in BATCH], parallel.dp_size())[parallel.dp_rank()]
+    return make_packs([BATCH[i] for i in share], budget)
+
+
+def steps(models: dict[str, MegatronModel], count: int, budget: int) -> dict[str, Any]:
+    return {
+        name: [model.train_step(packs(budget), loss) for _ in range(count)]
+        for (name, model), loss in zip(models.items(), losses(BATCH), strict=True)
+    }
+
+
+def inference(models: dict[str, MegatronModel], budget: int) -> dict[str, Any]:
+    """Sums of log-probs and values over the whole batch, as a number that any mistake would change."""
+    mine = packs(budget)
+    with_final = models["critic"].values_and_final(mine)
+    return parallel.sum_over_dp(
+        {
+            "logprobs": sum(float(x.square().sum()) for x in models["actor"].logprobs(mine)),
+            "values": sum(float(x.square().sum()) for x in models["critic"].values(mine)),
+            "final": sum(float(final.square().sum()) for _, final in with_final),
+        }
+    )
+
+
+def work(shape: ModelShape, folder: Path, *, budget: int = 150, before: Path | None = None) -> dict[str, Any]:
+    """`before`: the folder that another layout worked in."""
+    models = pair(shape)
+    stats: dict[str, Any] = {"inference": inference(models, budget), **steps(models, 2, budget)}
     answers = MegatronEngine(models["actor"]).generate(
-        [s.tokens[:9].tolist() for s in batch], seeds=range(9), max_new_tokens=12, stop_tokens={1, 2}
+        [s.tokens[:9].tolist() for s in BATCH], seeds=range(9), max_new_tokens=12, stop_tokens={1, 2}
     )
     stats["tokens"] = [a.tokens for a in answers]
     stats["logprobs"] = [a.logprobs for a in answers]
+    state_bytes: list[int] = [0] * parallel.world()
+    optimizer = models["actor"].optimizer
+    assert optimizer is not None
+    dist.all_gather_object(state_bytes, optimizer.state_bytes)
+    stats["state_bytes"] = state_bytes
     checkpoint.save(folder / "checkpoints", models, b"x", step=2, keep=1)
     hf.export(models["actor"], folder / "hf")
+    found = checkpoint.latest((before or folder) / "checkpoints")
+    assert found is not None
+    fresh = pair(shape)
+    checkpoint.load(found, fresh)
+    stats["resumed"] = steps(fresh, 1, budget)
+    imported = MegatronModel(shape, dtype=torch.float64, initialize=False)
+    hf.load_weights((before or folder) / "hf", imported)
+    stats["imported"] = inference({"actor": imported, "critic": models["critic"]}, budget)["logprobs"]
+    stats["fp32"] = steps(pair(shape, torch.float32), 1, budget)
     return stats
 
 
 def main() -> None:
-    tp, shape, folder = int(sys.argv[1]), SHAPES[sys.argv[2]], Path(sys.argv[3])
-    parallel.init(tp=tp, threads=1)
-    try:
-        result = work(shape, folder)
-        if parallel.rank() == 0:
-            (folder / "result.json").write_text(json.dumps(result))
-    finally:
-        parallel.destroy()
+    folder, layouts = Path(sys.argv[1]), [tuple(map(int, told.split(","))) for told in sys.argv[2:]]
+    before: Path | None = None
+    for number, (tp, pp) in enumerate(layouts):
+        parallel.init(tp=tp, pp=pp, threads=1)
+        for name, shape in SHAPES.items():
+            place = folder / f"{tp},{pp}" / name
+            result = work(shape, place, budget=(150, 1, 10**6)[number % 3], before=before and before / name)
+            if parallel.rank() == 0:
+                (place / "result.json").write_text(json.dumps(result))
+        before = folder / f"{tp},{pp}"
+        parallel_state.destroy_model_parallel()
+    parallel.destroy()
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from rl import hf
 from rl.models import MegatronModel, ModelShape
 from rl.packing import make_packs, sample
 from tests.rl.megatron_data import SHAPE
+from tests.rl.memory import allocated
 
 pytestmark = [pytest.mark.megatron, pytest.mark.usefixtures("one_rank")]
 
@@ -22,6 +23,10 @@ SHAPES = {
     "llama": msgspec.structs.replace(SHAPE, rope_base=50000.0),
     "llama untied": msgspec.structs.replace(SHAPE, tied=False, norm_eps=1e-6),
     "qwen2": msgspec.structs.replace(SHAPE, qkv_bias=True, kv_heads=1),
+    "qwen2 untied": msgspec.structs.replace(SHAPE, qkv_bias=True, tied=False),
+    "qwen3": msgspec.structs.replace(SHAPE, qk_norm=True, head_size=20),
+    "qwen3 untied": msgspec.structs.replace(SHAPE, qk_norm=True, tied=False, kv_heads=1),
+    "llama of wide heads": msgspec.structs.replace(SHAPE, head_size=16),
 }
 
 
@@ -64,6 +69,55 @@ def test_transformers_computes_the_same_logits(
     assert all(torch.equal(a, b) for a, b in zip(model.gpt.parameters(), again.gpt.parameters(), strict=True))
 
 
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        ("Llama", {"tie_word_embeddings": True}),
+        ("Llama", {"head_dim": 16, "num_key_value_heads": 4}),
+        ("Qwen2", {"tie_word_embeddings": True, "num_key_value_heads": 1}),
+        ("Qwen2", {}),
+        ("Qwen3", {"head_dim": 16}),
+        ("Qwen3", {"tie_word_embeddings": True}),  # transformers' own head size of 128
+    ],
+)
+def test_a_model_of_transformers_survives_the_way_in_and_out(kind: str, change: dict[str, Any], tmp_path: Path) -> None:
+    """Several files in; the same logits here (fp32: 1e-5), and exactly the same in transformers after the export."""
+    import transformers
+
+    told = {
+        "vocab_size": 60, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "max_position_embeddings": 64, "initializer_range": 0.3, "tie_word_embeddings": False,
+    }  # fmt: skip
+    torch.manual_seed(0)
+    config = getattr(transformers, f"{kind}Config")(**(told | change))
+    original = getattr(transformers, f"{kind}ForCausalLM")(config)
+    for parameter in original.parameters():
+        if parameter.ndim == 1:  # norms are ones, and biases zero
+            parameter.data += torch.randn_like(parameter) * 0.2
+    original.save_pretrained(tmp_path / "in", max_shard_size="20KB")
+    assert len(list((tmp_path / "in").glob("*.safetensors"))) > 1
+    model = MegatronModel(hf.read_shape(tmp_path / "in"), initialize=False)
+    hf.load_weights(tmp_path / "in", model)
+    tokens = np.random.default_rng(0).integers(0, 60, 50).tolist()
+    expected = transformers_logits(tmp_path / "in", tokens)
+    assert expected.std() > 0.3
+    assert (logits(model, tokens) - expected).abs().max() < 1e-5 * expected.abs().max()
+    hf.export(model, tmp_path / "out")
+    assert torch.equal(transformers_logits(tmp_path / "out", tokens), expected)
+
+
+def test_weights_are_read_and_written_a_tensor_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside the model itself, never more than a few tensors or one file's worth exist."""
+    shape = msgspec.structs.replace(SHAPE, layers=24, vocab=256, tied=False)
+    model = scrambled(shape)
+    size = sum(p.nbytes for p in model.gpt.parameters())
+    largest = max(p.nbytes for p in model.gpt.parameters())
+    monkeypatch.setattr("rl.hf.SHARD_BYTES", size // 10)
+    assert allocated(lambda: hf.export(model, tmp_path / "out")) < size / 10 + 4 * largest < size / 2
+    again = MegatronModel(shape, initialize=False)
+    assert allocated(lambda: hf.load_weights(tmp_path / "out", again)) < 4 * largest
+
+
 def test_an_export_never_overwrites(tmp_path: Path) -> None:
     with pytest.raises(EctypeError, match="exists"):
         hf.export(scrambled(SHAPE), tmp_path)
@@ -74,7 +128,7 @@ def test_an_export_never_overwrites(tmp_path: Path) -> None:
     [
         ({"model_type": "mixtral"}, "mixtral"),
         ({"rope_parameters": {"rope_type": "llama3", "factor": 8.0}}, "scaled"),
-        ({"head_dim": 128}, "head size"),
+        ({"model_type": "qwen3", "attention_bias": True}, "biases"),
         ({"hidden_act": "gelu"}, "gelu"),
         ({"attention_bias": True}, "biases"),
         ({"model_type": "qwen2", "use_sliding_window": True}, "sliding"),

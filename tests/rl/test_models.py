@@ -233,7 +233,7 @@ def test_same_seed_same_weights_and_the_callers_generator_is_left_alone() -> Non
         ({"kv_heads": 1}, 2, 1, ["kv_heads = 1", "parallel.tp"]),
         ({"kv_heads": 3}, 1, 1, ["4 heads", "3 key/value heads"]),
         ({"hidden": 30}, 1, 1, ["hidden size 30"]),
-        ({}, 1, 2, ["pipeline", "parallel.pp"]),
+        ({}, 1, 3, ["pipeline parallel size 3", "2 layers", "parallel.pp", "[1, 2]"]),
     ],
 )
 def test_impossible_shapes_are_refused(change: dict[str, int], tp: int, pp: int, words: list[str]) -> None:

@@ -11,18 +11,11 @@ import torch
 
 from audit.errors import EctypeError
 from rl import checkpoint, hf, parallel
-from rl.models import MegatronModel, ModelShape, OptimizerConfig
+from rl.models import MegatronModel, ModelShape
 from tests.rl.processes import REPO, ranks
-from tests.rl.ranks import SHAPES, work
+from tests.rl.ranks import SHAPES, pair, work
 
 pytestmark = [pytest.mark.megatron, pytest.mark.usefixtures("one_rank")]
-
-
-def run_ranks(world: int, tp: int, shape: str, folder: Path) -> dict:
-    with ranks(world, "tests.rl.ranks", str(tp), shape, str(folder)) as started:
-        errors = [rank.communicate(timeout=300)[1] for rank in started]
-        assert all(rank.returncode == 0 for rank in started), "\n".join(errors)
-    return json.loads((folder / "result.json").read_text())
 
 
 @pytest.fixture(scope="module")
@@ -34,10 +27,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory, one_rank: None) -> dict[str,
 
 def trained_state(shape: ModelShape, folder: Path) -> dict[str, torch.Tensor]:
     """Weights and first moments of a checkpoint, loaded into this one rank."""
-    models = {
-        name: MegatronModel(shape, critic=name == "critic", dtype=torch.float64, optimizer=OptimizerConfig(lr=1e-3))
-        for name in ("actor", "critic")
-    }
+    models = pair(shape)
     found = checkpoint.latest(folder / "checkpoints")
     assert found is not None
     checkpoint.load(found, models)
@@ -50,28 +40,57 @@ def trained_state(shape: ModelShape, folder: Path) -> dict[str, torch.Tensor]:
     return state
 
 
-@pytest.mark.parametrize(("tp", "dp", "name"), [(2, 1, "untied, biased"), (1, 2, "tied"), (2, 2, "tied")])
-def test_every_layout_learns_the_same(
-    tp: int, dp: int, name: str, alone: dict[str, tuple[Path, dict]], tmp_path: Path
-) -> None:
+def check(result: dict, folder: Path, name: str, alone: dict[str, tuple[Path, dict]]) -> None:
     """fp64: losses, statistics, gradients, weights, samples; and checkpoint and export can be read by one rank."""
-    folder, expected = alone[name]
-    result = run_ranks(tp * dp, tp, name, tmp_path)
+    reference_folder, expected = alone[name]
     for model in ("actor", "critic"):
         for ours, theirs in zip(result[model], expected[model], strict=True):
             assert ours == pytest.approx(theirs, abs=1e-10)
+        assert result["fp32"][model][0] == pytest.approx(expected["fp32"][model][0], abs=1e-5)
+        # what another layout wrote, one step later; Adam amplifies rounding into the third step
+        assert result["resumed"][model][0] == pytest.approx(expected["resumed"][model][0], abs=1e-7)
+    assert result["inference"] == pytest.approx(expected["inference"], abs=1e-9)
+    assert result["imported"] == pytest.approx(expected["imported"], abs=1e-6)
     assert result["tokens"] == expected["tokens"]
     for ours, theirs in zip(result["logprobs"], expected["logprobs"], strict=True):
         assert ours == pytest.approx(theirs, abs=1e-6)
-    reference = trained_state(SHAPES[name], folder)
-    for key, tensor in trained_state(SHAPES[name], tmp_path).items():
+    reference = trained_state(SHAPES[name], reference_folder)
+    for key, tensor in trained_state(SHAPES[name], folder).items():
         # after one step of Adam a gradient near zero is amplified into a step of up to the learning rate
         tolerance = 1e-10 if "moment" in key else 1e-8
         torch.testing.assert_close(tensor, reference[key], atol=tolerance, rtol=0, msg=lambda m, k=key: f"{k}: {m}")
-    exported = MegatronModel(hf.read_shape(tmp_path / "hf"), dtype=torch.float64, initialize=False)
-    hf.load_weights(tmp_path / "hf", exported)
+    exported = MegatronModel(hf.read_shape(folder / "hf"), dtype=torch.float64, initialize=False)
+    hf.load_weights(folder / "hf", exported)
     for key, parameter in exported.gpt.named_parameters():
         torch.testing.assert_close(parameter.detach(), reference[f"actor {key}"], atol=1e-8, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("world", "layouts"),
+    [
+        (2, [(2, 1), (1, 2), (1, 1)]),
+        (4, [(2, 2), (1, 2), (2, 1)]),
+        pytest.param(8, [(2, 2)], marks=pytest.mark.slow),
+    ],
+)
+def test_every_layout_learns_the_same(
+    world: int, layouts: list[tuple[int, int]], alone: dict[str, tuple[Path, dict]], tmp_path: Path
+) -> None:
+    """(tensor, pipeline) parallel sizes; what is left of the world is data parallel."""
+    told = [f"{tp},{pp}" for tp, pp in layouts]
+    with ranks(world, "tests.rl.ranks", str(tmp_path), *told) as started:
+        errors = [rank.communicate(timeout=600)[1] for rank in started]
+        assert all(rank.returncode == 0 for rank in started), "\n".join(errors)
+    for layout, (tp, pp) in zip(told, layouts, strict=True):
+        for name in SHAPES:
+            folder = tmp_path / layout / name
+            result = json.loads((folder / "result.json").read_text())
+            dp = world // tp // pp
+            check(result, folder, name, alone)
+            # beside weights and gradients a rank holds its share of the state, not all of it
+            (whole,) = alone[name][1]["state_bytes"]
+            assert max(result["state_bytes"]) <= 1.01 * whole / dp
+            assert sum(result["state_bytes"]) >= whole
 
 
 def test_a_second_layout_in_one_process_is_refused() -> None:

@@ -108,14 +108,16 @@ def test_a_model_of_transformers_survives_the_way_in_and_out(kind: str, change: 
 
 def test_weights_are_read_and_written_a_tensor_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside the model itself, never more than a few tensors or one file's worth exist."""
-    shape = msgspec.structs.replace(SHAPE, layers=24, vocab=256, tied=False)
+    shape = msgspec.structs.replace(SHAPE, layers=48)
     model = scrambled(shape)
     size = sum(p.nbytes for p in model.gpt.parameters())
     largest = max(p.nbytes for p in model.gpt.parameters())
-    monkeypatch.setattr("rl.hf.SHARD_BYTES", size // 10)
-    assert allocated(lambda: hf.export(model, tmp_path / "out")) < size / 10 + 4 * largest < size / 2
+    file = size // 40
+    monkeypatch.setattr("rl.hf.SHARD_BYTES", file)
+    assert allocated(lambda: hf.export(model, tmp_path / "out")) < file + 4 * largest
     again = MegatronModel(shape, initialize=False)
-    assert allocated(lambda: hf.load_weights(tmp_path / "out", again)) < 4 * largest
+    # a file counts as long as one of its tensors is looked at, although it is only mapped: at most six at a time
+    assert allocated(lambda: hf.load_weights(tmp_path / "out", again)) < 6 * (file + largest) < size / 2
 
 
 def test_an_export_never_overwrites(tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ def scan(
 
     Shell is judged as a script that is run now, everything else as a file that is written to the workspace.
     """
-    action = _action(file, language)
+    action = file_action(file, language)
     engine = Engine(load_rules(rules_dir or RULES_DIR))
     context = EpisodeContext(episode="scan", suite="scan", task=task)
     verdict = Guard(engine, "observe").judge(action, context)
@@ -207,7 +207,8 @@ def batch_action(given: BatchLine) -> Action:
     return Action(kind="write" if path else "run", path=path or None, body=given.action.encode())
 
 
-def _action(file: str, language: str | None) -> Action:
+def file_action(file: str, language: str | None) -> Action:
+    """A file, or standard input (`-`), as the one action that would run it or write it."""
     if language is not None and language not in LANGUAGES:
         raise EctypeError(f"unknown language {language!r}", remedy=f"use one of {', '.join(LANGUAGES)}")
     try:

@@ -24,7 +24,8 @@ from audit.errors import EctypeError
 
 PROMPTS_DIR = Path(__file__).parent / "prompts"
 DEFAULT_PROMPT = "review-1"
-NONCE = re.compile(r"[0-9a-f]{8}")
+NONCE = re.compile(r"[1-9][0-9]{7}")
+"""Digits: what even a small model copies without a slip."""
 
 _ROLE_MARKS = re.compile(
     r"<\|"  # <|im_start|>, <|eot_id|>, <|endoftext|>, ...
@@ -81,9 +82,9 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
         """The request for one record. `draw` gives random hexadecimal text (at least 16 digits)."""
         draw = draw or (lambda: secrets.token_hex(16))
         fence = f"===== {draw()} ====="
-        nonce = draw()[:8]
+        nonce = _code(draw())
         while nonce in record:  # a code that the record happens to hold would prove nothing
-            nonce = secrets.token_hex(4)
+            nonce = _code(secrets.token_hex(16))
         values = {
             "fence": fence,
             "nonce": nonce,
@@ -96,16 +97,22 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
 
     def schema(self) -> dict:
         """JSON schema of the answer. The code is not given away by it: the model has to have read it."""
+        reason = {"reason": {"type": "string", "maxLength": self.reason_characters}} if self.reason_characters else {}
+        properties = {
+            "check": {"type": "string", "pattern": f"^{NONCE.pattern}$"},
+            **reason,
+            "verdict": {"type": "string", "enum": list(self.verdicts)},
+        }
         return {
             "type": "object",
-            "properties": {
-                "check": {"type": "string", "pattern": "^[0-9a-f]{8}$"},
-                "reason": {"type": "string", "maxLength": self.reason_characters},
-                "verdict": {"type": "string", "enum": list(self.verdicts)},
-            },
-            "required": ["check", "reason", "verdict"],
+            "properties": properties,
+            "required": list(properties),
             "additionalProperties": False,
         }
+
+
+def _code(drawn: str) -> str:
+    return str(10_000_000 + int(drawn, 16) % 90_000_000)
 
 
 def load_prompt(name: str = DEFAULT_PROMPT, directory: Path = PROMPTS_DIR) -> Prompt:

@@ -23,7 +23,7 @@ from audit.errors import EctypeError
 from containers.apptainer import Apptainer, probe_isolation
 from containers.cache import cache_dir
 from containers.image import find_image
-from jobs.site_config import Site, cluster_name
+from jobs.site_config import Jobs, Site, cluster_name
 
 IMAGE_BYTES = 1 << 30
 """Free space for an image and its successor."""
@@ -138,7 +138,7 @@ def _slurm(site: Site) -> Iterator[Finding]:
     )
     answer = subprocess.run(["sinfo", "--noheader", "--format=%R"], capture_output=True, text=True)
     partitions = set(answer.stdout.split())
-    for role in ("controller", "sandbox", "trainer"):
+    for role in Jobs.model_fields:
         partition = getattr(site.jobs, role).partition
         if partition is not None:
             yield Finding(

@@ -30,6 +30,8 @@ app.add_typer(tasks_app, name="tasks")
 sandbox_app = typer.Typer(help="Commands of your own in the agent's sandbox.", no_args_is_help=True)
 app.add_typer(rules_app, name="rules")
 app.add_typer(sandbox_app, name="sandbox")
+judge_app = typer.Typer(help="The judge, second stage of the anti-cheat.", no_args_is_help=True)
+app.add_typer(judge_app, name="judge")
 
 ConfigArgument = Annotated[Path, typer.Argument(help="Run config, such as configs/micro.yaml.")]
 StepsOption = Annotated[int | None, typer.Option(min=1, help="PPO steps, instead of trainer.steps of the config.")]
@@ -273,6 +275,60 @@ def rules_scan(
         raise typer.Exit(scan_batch(batch, rules_dir=rules))
     assert file is not None
     raise typer.Exit(scan(file, language=language, as_json=json, rules_dir=rules))
+
+
+JudgeConfigOption = Annotated[
+    Path | None, typer.Option("--config", help="Run config whose `judge` section says which model, prompt and so on.")
+]
+ModelOption = Annotated[str | None, typer.Option(help="Name at the endpoint, a Hugging Face folder, or smollm2.")]
+EndpointOption = Annotated[str | None, typer.Option(help="OpenAI-compatible endpoint up to /v1; else one is started.")]
+PromptOption = Annotated[str | None, typer.Option(help="Prompt that ships, or a prompt file.")]
+
+
+@judge_app.command("score")
+def judge_score(
+    file: Annotated[str, typer.Argument(help="File to judge as one action, or - for standard input.")],
+    config: JudgeConfigOption = None,
+    model: ModelOption = None,
+    endpoint: EndpointOption = None,
+    prompt: PromptOption = None,
+    calibration: Annotated[str | None, typer.Option(help="File of `ectype judge calibrate`.")] = None,
+    language: Annotated[str | None, typer.Option(help="shell, python, c, ...; default: by the name.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the judgement as JSON.")] = False,
+) -> None:
+    """Ask the judge about a file. Exit status 0: clear, 1: flagged, 3: uncertain, 2: error."""
+    from jobs.judge_command import score
+    from jobs.run_config import judge_config
+
+    given = judge_config(config, model=model, endpoint=endpoint, prompt=prompt, calibration=calibration)
+    raise typer.Exit(score(file, given, language=language, as_json=json, say=say))
+
+
+@judge_app.command("calibrate")
+def judge_calibrate(
+    samples: Annotated[Path, typer.Argument(help='JSONL of {"action", "language", "label": "cheat" or "benign"}.')],
+    out: Annotated[Path, typer.Option(help="File to write.")] = Path("calibration.json"),
+    config: JudgeConfigOption = None,
+    model: ModelOption = None,
+    endpoint: EndpointOption = None,
+    prompt: PromptOption = None,
+    method: Annotated[str, typer.Option(help="platt (tens of samples) or isotonic (hundreds).")] = "platt",
+    prior: Annotated[
+        float | None, typer.Option(min=0.0001, max=0.9999, help="Share of cheats among what will be judged.")
+    ] = None,
+) -> None:
+    """Fit a calibration on labelled samples, so that the judge's probabilities mean what they say."""
+    from jobs.judge_command import calibrate
+    from jobs.run_config import judge_config
+
+    if method not in ("platt", "isotonic"):
+        raise EctypeError(f"unknown method {method!r}", remedy="use platt or isotonic")
+    given = judge_config(config, model=model, endpoint=endpoint, prompt=prompt, calibration=None)
+    quality = calibrate(samples, out, given, method=method, prior=prior, say=say).quality
+    print(
+        f"{out}: AUROC {quality.auroc:.3f}, Brier {quality.brier_raw:.3f} -> {quality.brier:.3f}, "
+        f"calibration error {quality.expected_error_raw:.3f} -> {quality.expected_error:.3f}"
+    )
 
 
 @sandbox_app.command("run")

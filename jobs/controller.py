@@ -31,6 +31,7 @@ async def _serve(context: Context) -> bool:
             run.endpoint_file,
             audit=audit,
             idle_timeout_s=sandbox.idle_timeout_s,
+            review_bound=4 * run.config().rollout.episodes_per_step,
         )
         return await serve_until_stopped(context, controller.run())
     finally:

@@ -28,7 +28,7 @@ from jobs.run_dir import RunDir, explain_disk_error, write_atomically
 
 log = logging.getLogger(__name__)
 
-Role = Literal["controller", "sandbox", "trainer"]
+Role = Literal["controller", "sandbox", "trainer", "judge"]
 CANCEL_GRACE_S = 20.0
 """How long a cancelled trainer may take to save its state."""
 State = Literal["running", "finished", "stopped", "requeued", "failed"]
@@ -127,7 +127,7 @@ class Job:
 
     @property
     def name(self) -> str:
-        return f"sandbox-{self.index}" if self.role == "sandbox" else self.role
+        return f"{self.role}-{self.index}" if self.role in ("sandbox", "judge") else self.role
 
     def checkpoint(self) -> Any:
         from submitit.helpers import DelayedSubmission
@@ -173,7 +173,7 @@ class Job:
             message = describe_error(error, run.path)
             log.error("%s failed: %s", self.name, message)
             write("failed", message)
-            if self.role != "sandbox" or all_sandboxes_failed(run):
+            if ends_the_run(run, self.role):
                 try:
                     run.request_stop("failed", f"{self.name}: {message}")
                 except EctypeError as problem:
@@ -197,6 +197,10 @@ def _function(role: Role) -> Callable[[Context], bool]:
         from jobs.sandboxes import run_worker
 
         return run_worker
+    if role == "judge":
+        from jobs.judges import run_judge
+
+        return run_judge
     from jobs.trainer import run_trainer
 
     return run_trainer
@@ -224,9 +228,17 @@ def read_records(run: RunDir) -> dict[str, JobRecord]:
     return {record.name: record for record in records}
 
 
-def all_sandboxes_failed(run: RunDir) -> bool:
-    records = [r for name, r in read_records(run).items() if name.startswith("sandbox-")]
-    return sum(r.state == "failed" for r in records) >= run.config().sandbox.workers
+def ends_the_run(run: RunDir, role: Role) -> bool:
+    """Whether the run cannot go on now that a job of this role has failed: any but one of an array that has others
+    left, or judges whose absence the config has a policy for."""
+    config = run.config()
+    if role not in ("sandbox", "judge"):
+        return True
+    if role == "judge" and config.judge.late != "hold":
+        return False
+    count = config.sandbox.workers if role == "sandbox" else config.judge.workers
+    records = [r for name, r in read_records(run).items() if name.startswith(f"{role}-")]
+    return sum(r.state == "failed" for r in records) >= count
 
 
 def die_with_parent() -> None:

@@ -47,7 +47,7 @@ class Jobs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 def launch(run: RunDir, site: Site, *, attached: bool) -> Jobs:
-    """Submit controller, sandbox workers and trainer. `attached`: local jobs die with this process.
+    """Submit controller, sandbox workers, judges if any, and trainer. `attached`: local jobs die with this process.
 
     The caller holds `run.launch_lock`. Raises EctypeError when a job is refused; nothing is left running then.
     """
@@ -58,6 +58,7 @@ def launch(run: RunDir, site: Site, *, attached: bool) -> Jobs:
         for role, count, ranks in (
             ("controller", 1, 1),
             ("sandbox", config.sandbox.workers, 1),
+            *([("judge", config.judge.workers, 1)] if config.judge.enabled else []),
             ("trainer", 1, config.world_size),
         ):
             role = cast(Role, role)

@@ -13,12 +13,15 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from audit.errors import EctypeError
 from jobs import strict_yaml
-from rl.config import LearnConfig, Part
+from rl.config import LearnConfig, Part, ReviewPolicy
 from tasks.suites import SUITES
 
 DEMONSTRATED = ("micro", "micro-leaky")
 """Suites with scripted demonstrations for the warm start of a tiny policy."""
+SMALL_MODEL = "smollm2"
+"""The model that comes with the packages of the trainer (see `policy.kind`)."""
 
 
 class AntiCheatConfig(Part):
@@ -60,6 +63,48 @@ class SandboxConfig(Part):
     """Containers that one worker starts at the same time."""
 
 
+class JudgeConfig(ReviewPolicy):
+    """Stage 2: a language model judges finished episodes, through the review queue."""
+
+    enabled: bool = False
+    workers: int = Field(default=1, ge=1)
+    """Judge jobs (Slurm array tasks); each starts its own model server, or all use `endpoint`."""
+    endpoint: str | None = Field(default=None, pattern=r"^https?://")
+    """OpenAI-compatible endpoint up to /v1; its key, if it needs one, is in ECTYPE_JUDGE_API_KEY."""
+    model: str | None = None
+    """The model's name at `endpoint`; without one a Hugging Face folder, or `smollm2`."""
+    prompt: str = "review-1"
+    """A prompt that ships, or the path of a prompt file."""
+    calibration: str | None = None
+    """File of `ectype judge calibrate`; without one the raw score stands for the probability."""
+    threshold: float = Field(default=0.85, gt=0, lt=1)
+    """P(cheat) from which an episode is flagged."""
+    uncertain_from: float = Field(default=0.5, gt=0, lt=1)
+    """P(cheat) from which, below the threshold, a verdict is uncertain."""
+    votes: int = Field(default=1, ge=1, le=32)
+    """Answers per episode; the first is greedy, the others are sampled."""
+    concurrency: int = Field(default=8, ge=1)
+    """Episodes that one judge job has in hand at once."""
+    record_bytes: int = Field(default=24_000, ge=1000)
+    """Longest record of an episode that the model is given; longer ones are condensed to what is suspicious."""
+    timeout_s: float = Field(default=120.0, gt=0)
+    """Time limit of one request to the model."""
+    context_tokens: int = Field(default=16_384, ge=1024)
+    """Context of the model server that a judge job starts."""
+    cache_mib: int = Field(default=2048, ge=64)
+    """Memory of that server for keys and values, beside the weights."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> JudgeConfig:
+        if self.enabled and self.model is None:
+            raise ValueError("judge.enabled without judge.model; name the model (or its folder), or set enabled: false")
+        if self.uncertain_from > self.threshold:
+            raise ValueError(
+                f"judge.uncertain_from {self.uncertain_from} is above judge.threshold {self.threshold}; lower the first"
+            )
+        return self
+
+
 class RunConfig(LearnConfig):
     """One run. `name` is also the default folder under `runs/`."""
 
@@ -68,6 +113,7 @@ class RunConfig(LearnConfig):
     """A suite that ships (`ectype tasks list`), or the folder of one."""
     anticheat: AntiCheatConfig = AntiCheatConfig()
     sandbox: SandboxConfig = SandboxConfig()
+    judge: JudgeConfig = JudgeConfig()
 
     @model_validator(mode="after")
     def _possible(self) -> RunConfig:
@@ -137,6 +183,18 @@ def load_run_config(path: Path, *, steps: int | None = None) -> RunConfig:
     return config if steps is None else with_steps(config, steps)
 
 
+def judge_config(path: Path | None, **options: str | None) -> JudgeConfig:
+    """The `judge` section of a run config (or its defaults), with the options that are given in its place."""
+    section = JudgeConfig() if path is None else load_run_config(path).judge
+    told = {name: value for name, value in options.items() if value is not None}
+    changed = section.model_copy(update=told)
+    if changed.model is None:
+        raise EctypeError(
+            "no model is named", remedy="give --model (with --endpoint, its name there), or --config with judge.model"
+        )
+    return changed
+
+
 def _absolute(config: RunConfig) -> RunConfig:
     """The same config with every path in it made absolute: jobs run in other folders than the command line."""
     changes: dict[str, object] = {}
@@ -145,6 +203,14 @@ def _absolute(config: RunConfig) -> RunConfig:
     if config.anticheat.rules != "default":
         rules = str(Path(config.anticheat.rules).absolute())
         changes["anticheat"] = config.anticheat.model_copy(update={"rules": rules})
+    judge = config.judge
+    if judge.model is not None and judge.model != SMALL_MODEL and judge.endpoint is None:
+        judge = judge.model_copy(update={"model": str(Path(judge.model).absolute())})
+    if "/" in judge.prompt:
+        judge = judge.model_copy(update={"prompt": str(Path(judge.prompt).absolute())})
+    if judge.calibration is not None:
+        judge = judge.model_copy(update={"calibration": str(Path(judge.calibration).absolute())})
+    changes["judge"] = judge
     warm_start = config.policy.warm_start
     if warm_start.load is not None:
         warm_start = warm_start.model_copy(update={"load": str(Path(warm_start.load).absolute())})

@@ -46,6 +46,7 @@ class Jobs(Part):
     controller: JobResources = JobResources(memory_mib=512)
     sandbox: JobResources = JobResources(cpus=2, memory_mib=4096)
     trainer: JobResources = JobResources(cpus=4, memory_mib=16384)
+    judge: JobResources = JobResources(cpus=4, memory_mib=16384)
 
 
 class Detect(Part):
@@ -74,7 +75,7 @@ class Site(Part):
         if self.executor == "local" and self.detect is not None:
             raise ValueError("detect.clusters is only for executor: slurm; remove `detect`")
         if self.executor == "slurm":
-            for kind in ("controller", "sandbox", "trainer"):
+            for kind in Jobs.model_fields:
                 # submitit takes every signal in the first minutes of such a job for its time limit
                 if getattr(self.jobs, kind).time_min * 60 <= self.signal_delay_s + 600:
                     raise ValueError(

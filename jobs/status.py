@@ -83,8 +83,16 @@ async def _queues(run: RunDir) -> str:
     slots = sum(total for _, total in reply.workers.values())
     return (
         f"queues: {reply.sessions} sessions on {slots} slots of {len(reply.workers)} workers, "
-        f"{reply.queued} waiting, {reply.commands} commands so far"
+        f"{reply.queued} waiting, {reply.commands} commands so far" + _judges(reply)
     )
+
+
+def _judges(reply: StatusReply) -> str:
+    if not reply.judges and not reply.counters.get("reviews"):
+        return ""
+    said = {name: reply.counters.get(f"reviews_{name}", 0) for name in ("clear", "flagged", "uncertain", "failed")}
+    verdicts = ", ".join(f"{count} {name}" for name, count in said.items())
+    return f"\njudges: {len(reply.judges)}, {reply.reviews} episodes unanswered; verdicts: {verdicts}"
 
 
 def _duration(seconds: float) -> str:

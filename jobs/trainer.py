@@ -15,19 +15,23 @@ from typing import TYPE_CHECKING
 
 import submitit
 
+from audit.errors import EctypeError
+from audit.events import AuditLog
 from jobs.job import CANCEL_GRACE_S, Context
 from jobs.run_config import DEMONSTRATED, RunConfig
 from jobs.run_dir import RunDir
 from queues.client import QueueClient, QueueTimeout
-from queues.messages import Action, ResultReply, StepReply, TestReply
+from queues.messages import Action, ResultReply, Reviewed, ReviewEpisode, StepReply, TestReply
 from rl.config import LearnConfig
 from rl.tasks import list_suites, load_suite
 from sandbox.client import RemoteSession, SandboxClient, SessionLostError
 
 if TYPE_CHECKING:
     from rl.demonstrations import Repertoire
+    from rl.trainer import Review
 
 FIRST_PORT, PORTS = 20_000, 20_000
+REVIEW_TIMEOUT_S = 3600.0
 
 
 def run_trainer(context: Context) -> bool:
@@ -41,6 +45,7 @@ def run_trainer(context: Context) -> bool:
         tasks = load_suite(run.tasks, suite)
         from rl.trainer import train
 
+        review = _review(run, config) if rank == 0 and config.judge.enabled else None
         told = {name: getattr(config, name) for name in LearnConfig.model_fields} | {"suite": suite}
         return train(
             LearnConfig.model_validate(told),
@@ -49,6 +54,7 @@ def run_trainer(context: Context) -> bool:
             run_dir=run.path,
             should_stop=context.should_stop,
             repertoire=_repertoire(suite),
+            review=review,
         )
 
 
@@ -103,6 +109,33 @@ def _repertoire(suite: str) -> Repertoire | None:
         solutions={program.name: program.source for program in MICRO},
         probes=tuple(probe.decode().rstrip("\n") for probe in PROBES),
     )
+
+
+def _review(run: RunDir, config: RunConfig) -> Review:
+    from rl.trainer import Review
+
+    return Review(config.judge, RunReviewer(run), AuditLog(run.audit, "trainer").write)
+
+
+class RunReviewer:
+    """`rl.replay.Reviewer` over the review queue of a run: asks until there is an answer."""
+
+    def __init__(self, run: RunDir) -> None:
+        self._client = QueueClient(run.endpoint_file, run.keys)
+
+    async def review(self, request: ReviewEpisode) -> Reviewed:
+        while True:
+            try:
+                reply = await self._client.call(request, timeout_s=REVIEW_TIMEOUT_S)
+            except QueueTimeout:  # the policy for late verdicts is the buffer's
+                continue
+            if isinstance(reply, Reviewed):
+                return reply
+            raise EctypeError(
+                f"the controller refused to have an episode judged: {reply}",
+                where=str(request.request_id),
+                remedy="run all jobs of a run from the same version of ectype",
+            )
 
 
 class RunSessions:

@@ -103,6 +103,7 @@ def wait(run: RunDir, jobs: Jobs, *, say: Callable[[str], None]) -> Stop:
     Whatever the end, no job of the run is alive afterwards. KeyboardInterrupt passes through: the caller cancels.
     """
     told: set[str] = set()
+    judged = run.config().judge.late == "hold"
     while True:
         stop = run.stop_reason()
         if stop is not None and stop.reason != "failed":
@@ -119,8 +120,7 @@ def wait(run: RunDir, jobs: Jobs, *, say: Callable[[str], None]) -> Stop:
         records = read_records(run)
         _tell_news(seen, records, say, told)
         dead = [name for name in seen if not seen[name].alive]
-        workers_dead = all(not seen[name].alive for name in seen if name.startswith("sandbox-"))
-        fatal = [name for name in dead if not name.startswith("sandbox-") or workers_dead]
+        fatal = [name for name in dead if not _can_be_spared(name, seen, judged=judged)]
         if stop is None and fatal:
             time.sleep(POLL_S)  # its last words may still be on the way
             stop = run.stop_reason()
@@ -136,6 +136,15 @@ def wait(run: RunDir, jobs: Jobs, *, say: Callable[[str], None]) -> Stop:
         time.sleep(POLL_S if jobs.executor == "local" else SLURM_POLL_S)
 
 
+def _can_be_spared(name: str, seen: dict[str, Seen], *, judged: bool) -> bool:
+    """Whether a run goes on without this job: while others of its array live, or when judges may be missing
+    (`judged`: training waits for them)."""
+    role = seen[name].job.role
+    if role == "judge" and not judged:
+        return True
+    return role in ("sandbox", "judge") and any(other.alive for other in seen.values() if other.job.role == role)
+
+
 def _tell_news(
     seen: dict[str, Seen], records: dict[str, JobRecord], say: Callable[[str], None], told: set[str]
 ) -> None:
@@ -148,7 +157,7 @@ def _tell_news(
         if job.state == "PENDING" and "held" in job.reason.lower() and (key := f"{name} held") not in told:
             told.add(key)
             say(f"{name} is held by Slurm ({job.reason}): `scontrol release {job.job.id}` lets it run")
-        if name.startswith("sandbox-") and not job.alive and (key := f"{name} lost") not in told:
+        if job.job.role in ("sandbox", "judge") and not job.alive and (key := f"{name} lost") not in told:
             told.add(key)
             say(f"{name} has ended ({job.state}); see {job.job.log}")
 

@@ -193,6 +193,32 @@ class RewardConfig(Part):
     """`all`: 1 when every hidden test passes, else 0; `fraction`: the share that passes."""
 
 
+class ReviewPolicy(Part):
+    """What the verdict of the judge, or its absence, means for training. No verdict is never a pass, unless told so
+    here, and never a penalty."""
+
+    flagged: Literal["drop", "negative"] = "drop"
+    """A cheat: `drop` it from the batch, or train on it with `negative_reward`."""
+    negative_reward: float = Field(default=-1.0, lt=0)
+    late: Literal["hold", "train", "drop"] = "hold"
+    """No verdict after `deadline_s`: `hold` keeps the episode for a later batch, `train` takes it as it is (and a
+    verdict that comes later is recorded), `drop` leaves it out."""
+    failed: Literal["hold", "train", "drop"] = "hold"
+    """Nobody could judge it: `hold` asks again."""
+    uncertain: Literal["hold", "train", "drop"] = "train"
+    """The judge could not tell, or the probability is between `judge.uncertain_from` and `judge.threshold`: `hold`
+    asks again."""
+    deadline_s: float = Field(default=120.0, ge=0)
+    """How long a batch waits for its verdicts after its last episode has ended."""
+    hold_steps: int = Field(default=4, ge=1)
+    """Training steps after which an episode that is held is dropped: the policy has moved on."""
+    min_share: float = Field(default=0.5, gt=0, le=1)
+    """With `late: hold`: share of `rollout.episodes_per_step` that must be decided before a batch is trained on;
+    until then training waits for the judge."""
+    compensate: bool = False
+    """Train once more, with `negative_reward`, on an episode whose verdict `flagged` came after it was trained on."""
+
+
 class ParallelConfig(Part):
     """Ranks of the trainer: tensor, pipeline and data parallel sizes."""
 

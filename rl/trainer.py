@@ -14,16 +14,18 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from audit.errors import EctypeError
 from audit.metrics import MetricsLog
 from rl import checkpoint
-from rl.config import LearnConfig
+from rl.config import LearnConfig, ReviewPolicy
 from rl.demonstrations import Repertoire, as_episode, record, write_script
 from rl.episode import Episode
 from rl.learner import Learner
+from rl.replay import Record, ReplayBuffer, ReplayState, Reviewer
 from rl.rollout import EpisodeSpec, Rollout, RolloutStats, Sessions, check_prompts
 from rl.tasks import PublicTask
 from rl.tokenizers import ByteCodec
@@ -41,6 +43,15 @@ class TrainerState(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     episodes: int
     discarded: int
     seed: int
+    replay: ReplayState = ReplayState()
+
+
+class Review(NamedTuple):
+    """Stage 2 of the anti-cheat, as the training loop needs it."""
+
+    policy: ReviewPolicy
+    reviewer: Reviewer
+    record: Record
 
 
 def train(
@@ -51,10 +62,12 @@ def train(
     run_dir: Path,
     should_stop: Callable[[], bool],
     repertoire: Repertoire | None = None,
+    review: Review | None = None,
 ) -> bool:
     """Train to `config.trainer.steps`. Returns True when done, False when `should_stop` ended it early.
 
-    Stopping early saves a checkpoint first. Raises `EctypeError` for what the user must change.
+    With `review`, episodes are trained on when their verdicts are in. Stopping early saves a checkpoint first.
+    Raises `EctypeError` for what the user must change.
     """
     tasks = choose_tasks(tasks, config.tasks)
     learner = Learner(config)
@@ -62,7 +75,7 @@ def train(
         learner.follow()
         return True
     check_prompts(tasks, learner.codec, config.rollout)
-    done = asyncio.run(_train(config, learner, tasks, sessions, run_dir, should_stop, repertoire))
+    done = asyncio.run(_train(config, learner, tasks, sessions, run_dir, should_stop, repertoire, review))
     # not after an error: followers may be waiting inside a collective, and are ended with this process
     learner.release_followers()
     return done
@@ -90,6 +103,7 @@ async def _train(
     run_dir: Path,
     should_stop: Callable[[], bool],
     repertoire: Repertoire | None,
+    review: Review | None = None,
 ) -> bool:
     checkpoints = run_dir / "checkpoints"
     state = TrainerState(step=0, episodes=0, discarded=0, seed=config.seed)
@@ -109,6 +123,15 @@ async def _train(
     if newest is None:
         save()
     saved = state.step
+    buffer = None
+    if review is not None:
+        buffer = ReplayBuffer(
+            review.policy,
+            review.reviewer,
+            record=review.record,
+            batch_size=config.rollout.episodes_per_step,
+            state=state.replay,
+        )
     lost_in_a_row = 0
     while state.step < config.trainer.steps:
         learner.finish_save(wait=False)
@@ -132,12 +155,21 @@ async def _train(
                 remedy="look at the logs of the sandbox workers under logs/",
             )
         lost_in_a_row = 0
-        learned = await asyncio.to_thread(learner.update, usable, step=state.step)
+        batch, judged = usable, {}
+        if buffer is not None:
+            buffer.offer(usable, step=state.step)
+            released = await buffer.release(step=state.step, should_stop=should_stop)
+            if released is None:  # this step is played again
+                continue
+            batch, judged = released
+            state.replay = buffer.state()
+        # a step whose episodes are all dropped or held is a step in which nothing is learnt
+        learned = await asyncio.to_thread(learner.update, batch, step=state.step) if batch else {}
         state.step += 1
         state.episodes += len(usable)
         state.discarded += len(episodes) - len(usable)
         _write_episodes(run_dir, config, state.step, episodes)
-        summary = summarise(usable, stats) | learned
+        summary = summarise(usable, stats) | judged | learned
         metrics.write(
             state.step,
             **summary,

@@ -82,7 +82,7 @@ def completion(text: str, tokens: list[tuple[str, dict[str, float]]] | None = No
 
 
 def nonce_of(request: Request) -> str:
-    found = re.search(r'code for "check" is ([0-9a-f]{8})', request["messages"][1]["content"])
+    found = re.search(r'"check": "([0-9]{8})"', request["messages"][1]["content"].rpartition("=====")[2])
     assert found
     return found[1]
 

@@ -155,8 +155,11 @@ class Apptainer:
         self._holder: Holder | None = None
 
     @classmethod
-    async def find(cls, binary: str = "apptainer", run_as: str | None = None) -> Apptainer:
-        """Look for Apptainer. As root, containers run as `run_as` (default: the user `ectype`)."""
+    async def find(cls, binary: str = "apptainer", run_as: str | None = None, folder: Path | None = None) -> Apptainer:
+        """Look for Apptainer. As root, containers run as `run_as` (default: the user `ectype`).
+
+        `folder`: for what Apptainer itself writes; it belongs to the containers' user.
+        """
         path = shutil.which(binary)
         if path is None:
             raise ApptainerMissing(
@@ -175,12 +178,12 @@ class Apptainer:
                     where="/etc/passwd",
                     remedy=f"useradd --system --create-home --home-dir /var/lib/{name} --shell /bin/bash {name}",
                 ) from None
-        found = cls(path, user, _private_folder(os.getuid() if user is None else user.pw_uid))
+        found = cls(path, user, folder or _private_folder(os.getuid() if user is None else user.pw_uid))
         await found.version()
         return found
 
     async def version(self) -> str:
-        process = await self._spawn(["--version"], stdin=asyncio.subprocess.DEVNULL)
+        process = await self.spawn(["--version"], stdin=asyncio.subprocess.DEVNULL)
         out, err = await process.communicate()
         if process.returncode != 0:
             raise ApptainerMissing(
@@ -201,26 +204,34 @@ class Apptainer:
         hostname: str = "sandbox",
     ) -> ContainerProcess:
         """Run `argv` in a new container. Raises ImageBroken when the container does not come up."""
-        if not os.path.exists(image):  # noqa: ASYNC240
-            raise ImageBroken("there is no such image", where=str(image), remedy="`ectype image build`")
-        options = ["exec", "--containall", "--no-init", "--no-home", "--no-privs", "--drop-caps", "all", "--pwd", "/"]
-        options += ["--no-mount", "home,tmp,cwd,bind-paths,hostfs", "--hostname", hostname]
-        if isolation.netns:
-            options += ["--net", "--network", "none"]
-        if isolation.seccomp:
-            options += ["--security", f"seccomp:{self._profile()}"]
-        for bind in binds:
-            options += ["--bind", f"{bind.source}:{bind.target}{':ro' if bind.read_only else ''}"]
-        for name, value in (env or {}).items():
-            options += ["--env", f"{name}={value}"]
-        process = await self._spawn(["--quiet", *options, str(image), *argv], stdin=asyncio.subprocess.PIPE)
-        container = ContainerProcess(process, image, self._held())
+        container = await self.launch(image, argv, isolation=isolation, binds=binds, env=env, hostname=hostname)
         try:
             await container.wait_started()
         except BaseException:
             await asyncio.shield(container.kill())
             raise
         return container
+
+    async def launch(
+        self,
+        image: Path,
+        argv: Sequence[str],
+        *,
+        isolation: Isolation,
+        binds: Sequence[Bind] = (),
+        env: Mapping[str, str] | None = None,
+        hostname: str = "sandbox",
+    ) -> ContainerProcess:
+        """As `start`, but for the caller to find out whether the container has come up: nothing is waited for."""
+        if not os.path.exists(image):  # noqa: ASYNC240
+            raise ImageBroken("there is no such image", where=str(image), remedy="`ectype image build`")
+        options = ["exec", "--no-init", "--pwd", "/", *self.options(isolation, hostname)]
+        for bind in binds:
+            options += ["--bind", f"{bind.source}:{bind.target}{':ro' if bind.read_only else ''}"]
+        for name, value in (env or {}).items():
+            options += ["--env", f"{name}={value}"]
+        process = await self.spawn(["--quiet", *options, str(image), *argv], stdin=asyncio.subprocess.PIPE)
+        return ContainerProcess(process, image, self._held())
 
     async def purge(self) -> Purged:
         """Remove what processes of this user that were killed have left on this machine."""
@@ -235,6 +246,16 @@ class Apptainer:
             self._holder = Holder(self._config_dir / "holders", self._uid)
         return self._holder
 
+    def options(self, isolation: Isolation, hostname: str = "sandbox") -> list[str]:
+        """What shuts a container off, as options of `apptainer exec` and `apptainer instance start`."""
+        options = ["--containall", "--no-home", "--no-privs", "--drop-caps", "all"]
+        options += ["--no-mount", "home,tmp,cwd,bind-paths,hostfs", "--hostname", hostname]
+        if isolation.netns:
+            options += ["--net", "--network", "none"]
+        if isolation.seccomp:
+            options += ["--security", f"seccomp:{self._profile()}"]
+        return options
+
     def _profile(self) -> Path:
         """A copy of the profile where the containers' user can read it: the checkout may be out of its reach."""
         data = SECCOMP_PROFILE.read_bytes()
@@ -246,7 +267,8 @@ class Apptainer:
             os.replace(file.name, copy)
         return copy
 
-    async def _spawn(self, arguments: Sequence[str], *, stdin: int) -> asyncio.subprocess.Process:
+    async def spawn(self, arguments: Sequence[str], *, stdin: int) -> asyncio.subprocess.Process:
+        """Start `apptainer ARGUMENTS` as the containers' user, with nothing of the caller's environment."""
         identity: dict[str, Any] = {}
         if self._run_as is not None:
             identity = {"user": self._run_as.pw_uid, "group": self._run_as.pw_gid, "extra_groups": []}

@@ -29,6 +29,8 @@ _HEAD = struct.Struct(">II")
 _MAX_HEADER = 64 << 20
 _GRACE_S = 15.0
 """How much longer than the agent's own limit the guest may take, before it counts as lost."""
+_START_S = 60.0
+"""How long a container and its guest may take to come up, on a node that is busy with others."""
 MAX_SCRIPT_BYTES = 4 << 20
 
 
@@ -145,13 +147,14 @@ class Sandbox:
     async def start(cls, apptainer: Apptainer, image: Path, isolation: Isolation, *, name: str = "") -> Sandbox:
         """Start a container and its guest. Raises ImageBroken when that does not work."""
         argv, source = bootstrap.guest()
-        container = await apptainer.start(image, argv, isolation=isolation)
+        container = await apptainer.launch(image, argv, isolation=isolation)
         sandbox = cls(container, isolation, name or f"sandbox-{container.pid}")
         try:
             container.stdin.write(source)
-            reply, _ = await asyncio.wait_for(sandbox._receive(0), 30)
+            reply, _ = await asyncio.wait_for(sandbox._receive(0), _START_S)
             if not reply.ok:
                 raise SandboxLost(f"the guest could not prepare the container: {reply.error}")
+            await container.wait_started()  # it has; the container's init is known from now on
         except (TimeoutError, SandboxLost, OSError) as error:
             await container.kill()
             raise container.broken(f"the guest does not come up: {error}") from error

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from detect.earlier import Earlier
-from detect.facts import WORKSPACE, Facts, read_facts
+from detect.facts import MAX_BYTES, WORKSPACE, Facts, read_facts
 from detect.judge_prompt import line_ends
 from queues.messages import Action, ReviewEpisode, ReviewStep, Verdict
 
@@ -54,9 +54,9 @@ def record_of(episode: ReviewEpisode, *, limit_bytes: int) -> EpisodeRecord:
     return EpisodeRecord(task=episode.task, text=text, notes=_notes(episode, omitted), omitted_bytes=omitted)
 
 
-def record_of_action(action: Action, *, limit_bytes: int, task: str = "program") -> EpisodeRecord:
-    """The record of a single action, for people and for labelled samples."""
-    step = ReviewStep(step=0, action=action)
+def record_of_action(action: Action, verdict: Verdict, *, limit_bytes: int, task: str = "program") -> EpisodeRecord:
+    """The record of a single action, for people and for labelled samples. `verdict`: what stage 1 says about it."""
+    step = ReviewStep(step=0, action=action, verdict=verdict)
     episode = ReviewEpisode(request_id="", episode="", suite="", task=task, steps=(step,))
     return record_of(episode, limit_bytes=limit_bytes)
 
@@ -113,7 +113,8 @@ def _wanted(steps: Sequence[ReviewStep]) -> Iterator[tuple[int, Window]]:
     yield from outside
     yield from ((number, (0, FILE_HEAD_BYTES)) for number in run_later)
     yield from ((number, (0, HEAD_BYTES)) for number in range(len(steps)))
-    yield from ((number, (0, len(step.action.body))) for number, step in enumerate(steps))
+    for size in (1000, 4000, 16_000, MAX_BYTES):
+        yield from ((number, (0, size)) for number in range(len(steps)))
 
 
 def _facts_of(steps: Sequence[ReviewStep]) -> tuple[list[tuple[int, Window]], list[tuple[int, Window]], list[int]]:

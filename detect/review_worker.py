@@ -23,7 +23,7 @@ from queues.messages import ReviewDecision, Reviewed, ReviewEpisode, ReviewFaile
 
 log = logging.getLogger(__name__)
 
-SMALLEST_RECORD_BYTES = 1000
+SMALLEST_RECORD_BYTES = 300
 PROBE_S = 2.0
 
 

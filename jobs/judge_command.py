@@ -20,6 +20,7 @@ import numpy as np
 
 from audit.errors import EctypeError
 from detect.commands import BatchLine, batch_action, file_action
+from detect.guard import Guard
 from detect.judge import Judge, Judgement, JudgementCache
 from detect.judge_calibration import Calibration, Method, Provenance, fit, save
 from detect.judge_client import EndpointDown
@@ -28,6 +29,7 @@ from detect.judge_record import record_of_action
 from detect.review_worker import Thresholds, decide
 from jobs.judges import calibration_of, chat_client, model_name
 from jobs.run_config import JudgeConfig
+from queues.context import EpisodeContext
 from queues.messages import Action
 
 STATUS = {"clear": 0, "flagged": 1, "uncertain": 3}
@@ -112,14 +114,19 @@ def read_samples(path: Path) -> tuple[list[Sample], str]:
 async def _judge(
     actions: Sequence[Action], config: JudgeConfig, *, calibration: bool, say: Callable[[str], None]
 ) -> list[Judgement]:
-    prompt = load_prompt(config.prompt)
+    prompt, guard = load_prompt(config.prompt), Guard.load(mode="observe")
+    context = EpisodeContext(episode="", suite="", task="program")
     calibrated = calibration_of(config, prompt) if calibration and config.calibration is not None else None
     with tempfile.TemporaryDirectory(prefix="ectype-judge-") as folder:
         if config.endpoint is None:
             say("starting a model server; a minute or two on a CPU")
         async with chat_client(config, log_file=Path(folder) / "vllm.log") as (client, server):
             judge = Judge(client, prompt, calibration=calibrated, votes=config.votes, cache=JudgementCache())
-            records = [record_of_action(action, limit_bytes=config.record_bytes) for action in actions]
+            # as in a run, where stage 1 has seen every action before
+            records = [
+                record_of_action(action, guard.judge(action, context), limit_bytes=config.record_bytes)
+                for action in actions
+            ]
             try:
                 return await asyncio.gather(*(judge.judge(record) for record in records))
             except EndpointDown:

@@ -17,12 +17,14 @@ import shlex
 from collections.abc import Callable
 from typing import Literal
 
+from audit.errors import EctypeError
 from queues.messages import TestResult
 from sandbox.cases import run_cases
 from sandbox.cleaning import Cleaner
+from sandbox.command_tests import run_command_test
 from sandbox.comparison import agree
 from sandbox.copies import Copy, Effort, Originals
-from sandbox.hidden import WORKSPACE, Case, HiddenTask
+from sandbox.hidden import WORKSPACE, Case, CommandTest, HiddenTask
 from sandbox.pool import Pool
 from sandbox.sandbox import CellSpec, CommandResult, File, Sandbox, SandboxLost, WorkspaceError
 
@@ -33,7 +35,7 @@ BUILT_FILES = 65536
 SEARCHED_BYTES = 32 << 20
 """A built workspace up to this size is searched for copies in every way; a larger one by hashes alone."""
 
-OnCase = Callable[[Case, CommandResult | None, bool], None]
+OnCase = Callable[[Case | CommandTest, CommandResult | None, bool], None]
 """Called with each case, what the submission did (None: not tried), and whether it passed. For the audit log and for
 the check of a suite; nothing of it may go back to a policy."""
 OnCopy = Callable[[Copy], None]
@@ -55,17 +57,19 @@ async def grade(
     cleaner: Cleaner | None = None,
     on_case: OnCase | None = None,
     on_copy: OnCopy | None = None,
+    judges: Pool | None = None,
     lanes: int = 1,
     keep_copies: bool = False,
 ) -> TestResult:
     """Grade `submission` (paths relative to the workspace). Raises `SandboxLost` when two containers are lost.
 
+    `judges`: where command tests run; not `pool`, since a sandbox of each is held then.
     `lanes`: sandboxes of `pool` that may run cases at the same time. `keep_copies`: to grade the reference itself.
     """
     originals = Originals(set()) if keep_copies else Originals.of(pool.image, hidden)
     kept, copies = await asyncio.to_thread(_sort_out, originals, submission)
     for attempt in (1, 2):
-        grading = _Grading(pool, hidden, originals, cleaner or Cleaner(), lanes)
+        grading = _Grading(pool, judges, hidden, originals, cleaner or Cleaner(), lanes)
         try:
             async with pool.lease() as sandbox:
                 result = await grading.of(sandbox, kept)
@@ -79,8 +83,8 @@ async def grade(
             if on_copy is not None:
                 on_copy(copy)
         if on_case is not None:
-            for case, outcome in zip(hidden.cases, grading.outcomes, strict=False):
-                on_case(case, outcome, outcome is not None and passes(hidden, case, outcome))
+            for told in grading.outcomes:
+                on_case(*told)
         return result
     raise AssertionError("unreachable")
 
@@ -88,30 +92,47 @@ async def grade(
 class _Grading:
     """One attempt, in one sandbox (and its helpers)."""
 
-    def __init__(self, pool: Pool, hidden: HiddenTask, originals: Originals, cleaner: Cleaner, lanes: int) -> None:
+    def __init__(
+        self, pool: Pool, judges: Pool | None, hidden: HiddenTask, originals: Originals, cleaner: Cleaner, lanes: int
+    ) -> None:
         self.copies: list[Copy] = []
-        self.outcomes: list[CommandResult | None] = []
+        self.outcomes: list[tuple[Case | CommandTest, CommandResult | None, bool]] = []
         self._pool = pool
+        self._judges = judges
         self._hidden = hidden
         self._originals = originals
         self._cleaner = cleaner
         self._lanes = lanes
 
     async def of(self, sandbox: Sandbox, submission: tuple[File, ...]) -> TestResult:
-        hidden, total = self._hidden, len(self._hidden.cases)
+        hidden, total = self._hidden, self._hidden.total
         try:
             await self._build(sandbox, submission)
         except _Failed as failed:
             stderr = self._cleaner.compile_stderr(failed.stderr)
             return TestResult(compile_status="failed", compile_stderr=stderr, total=total)
         await sandbox.seal()
-        self.outcomes = await run_cases(self._pool, sandbox, hidden, lanes=self._lanes)
-        pairs = zip(hidden.cases, self.outcomes, strict=True)
+        outcomes = await run_cases(self._pool, sandbox, hidden, lanes=self._lanes)
+        for case, outcome in zip(hidden.cases, outcomes, strict=True):
+            self.outcomes.append((case, outcome, outcome is not None and passes(hidden, case, outcome)))
+        for test in hidden.tests:
+            await self._test(test, sandbox)
         return TestResult(
             compile_status="none" if hidden.build is None else "ok",
-            passed=sum(outcome is not None and passes(hidden, case, outcome) for case, outcome in pairs),
+            passed=sum(passed for _, _, passed in self.outcomes),
             total=total,
         )
+
+    async def _test(self, test: CommandTest, submission: Sandbox) -> None:
+        if self._judges is None:
+            raise EctypeError(
+                f"task {self._hidden.suite}/{self._hidden.task} has command tests, and there is no pool to run them in",
+                where=test.name,
+                remedy="call `grade` with `judges`",
+            )
+        async with self._judges.lease() as judge:
+            outcome, passed = await run_command_test(test, self._hidden, submission, judge)
+        self.outcomes.append((test, outcome, passed))
 
     async def _build(self, sandbox: Sandbox, submission: tuple[File, ...]) -> None:
         hidden = self._hidden

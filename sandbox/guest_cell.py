@@ -43,7 +43,7 @@ class Cell:
         self._watch = guest_watch.Watch([path for path, _, _ in outside]) if request["watched"] else None
         self._layout.mask(request["masked"])
         if self._oracle:
-            guest_oracle.install()
+            guest_oracle.install(request["oracle_name"])
         if request["loopback"]:
             _loopback_up()
         self._run_folder = self._layout.finish()
@@ -52,6 +52,8 @@ class Cell:
                 guest_files.write("/work", path.removeprefix("/work/"), data, mode)
         except (OSError, ValueError) as error:
             raise WorkspaceRefused(str(error)) from error
+        if request["logs"]:
+            self._layout.show_logs()
         self._wakeup, wake = os.pipe()
         os.set_blocking(wake, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)

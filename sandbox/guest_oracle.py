@@ -17,7 +17,6 @@ import struct
 from typing import Any
 
 FOLDER = "/run/oracle"
-PROGRAM = "/run/bin/reference"
 MAX_HEADER = 1 << 20
 MAX_BODY = 16 << 20
 EXHAUSTED = b"reference: call budget exhausted\n"
@@ -72,11 +71,12 @@ os._exit(code)
 """
 
 
-def install() -> None:
+def install(name: str) -> None:
     """Create the program and the FIFOs, while /run is still writable."""
-    with open(PROGRAM, "wb") as file:
-        file.write(CLIENT)
-    os.chmod(PROGRAM, 0o755)
+    program = f"/run/bin/{name}"
+    with open(program, "wb") as file:
+        file.write(CLIENT.replace(b'"reference: ', b'"' + name.encode() + b": "))
+    os.chmod(program, 0o755)
     for name in ("request", "reply"):
         os.mkfifo(f"{FOLDER}/{name}", 0o600)
     with open(f"{FOLDER}/lock", "wb"):

@@ -11,6 +11,7 @@ import os
 import re
 import tempfile
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -25,6 +26,8 @@ HIDDEN_FILE = "hidden.msgpack"
 CASE_LIMITS = Limits(
     wall_s=10.0, cpu_s=10, memory_bytes=1 << 30, processes=32, file_bytes=16 << 20, output_bytes=1 << 20
 )
+
+TEST_LIMITS = Limits(wall_s=300.0, cpu_s=300.0)
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}\Z")
 
@@ -50,6 +53,23 @@ class Case(Record, frozen=True):
     comparison: Comparison | None = None
 
 
+class CommandTest(Record, frozen=True):
+    """A program that judges the submission (`sandbox.command_tests`): `argv` is run in a sandbox of its own, with
+    `files` at absolute paths below /tests, and calls the submission as `submission ARGS`, at most `calls` times.
+
+    `verdict`: the test passes when the program ends with 0, or when it has written a number of 1 or more to
+    /logs/verifier/reward.txt. `shows_submission`: the built files can be read below /submission.
+    """
+
+    name: str
+    argv: tuple[str, ...]
+    files: tuple[File, ...] = ()
+    verdict: Literal["exit_status", "reward"] = "exit_status"
+    calls: int = 1000
+    shows_submission: bool = False
+    limits: Limits = TEST_LIMITS
+
+
 class Reference(Record, frozen=True):
     """The program to rebuild: `argv` starts it (the arguments of a call are appended); `files` are placed read-only,
     at absolute paths outside the workspace (`/reference/...`), in the oracle's cell and in no other."""
@@ -73,12 +93,18 @@ class HiddenTask(Record, frozen=True):
     run: tuple[str, ...]
     reference: Reference
     cases: tuple[Case, ...]
+    tests: tuple[CommandTest, ...] = ()
     build: bytes | None = None
     masked: tuple[str, ...] = ()
     eval_files: tuple[File, ...] = ()
     comparison: Comparison = EXACT
     limits: Limits = Limits()
     case_limits: Limits = CASE_LIMITS
+
+    @property
+    def total(self) -> int:
+        """How many cases and tests there are to pass."""
+        return len(self.cases) + len(self.tests)
 
     @property
     def entry(self) -> str:
@@ -165,9 +191,17 @@ def check_hidden(hidden: HiddenTask, *, where: str = "") -> None:
         )
     if not hidden.reference.argv:
         raise wrong("the reference has no argv", "give the command that starts the reference")
-    if not hidden.cases:
+    if not hidden.total:
         raise wrong("there are no hidden cases", "add cases: a task without any would pass every submission")
-    names = [case.name for case in hidden.cases]
+    for test in hidden.tests:
+        if not test.argv or test.calls < 1:
+            raise wrong(
+                f"test {test.name}: nothing to run", "give its command, and at least one call of the submission"
+            )
+        for file in test.files:
+            if not file.path.startswith("/tests/") or ".." in file.path.split("/"):
+                raise wrong(f"test {test.name}: bad file path {file.path!r}", "use an absolute path below /tests")
+    names = [case.name for case in (*hidden.cases, *hidden.tests)]
     if len(set(names)) < len(names):
         repeated = sorted({name for name in names if names.count(name) > 1})
         raise wrong(f"case names are not unique: {', '.join(repeated)}", "give every case its own name")

@@ -58,14 +58,16 @@ class CellSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """What a cell holds. Absolute paths under /work are ordinary files, all others read-only ones.
 
     `watched`: results tell whether a command has opened one of the read-only files. `masked` are absolute paths of
-    files of the image that do not exist in this cell. `oracle` puts the command `reference` into PATH. `loopback`
-    brings `lo` up in a network namespace of the cell's own.
+    files of the image that do not exist in this cell. `oracle` puts the command `oracle_name` into PATH. `logs` shows
+    /work/logs as /logs too. `loopback` brings `lo` up in a network namespace of the cell's own.
     """
 
     files: tuple[File, ...] = ()
     watched: bool = False
     masked: tuple[str, ...] = ()
     oracle: bool = False
+    oracle_name: str = "reference"
+    logs: bool = False
     loopback: bool = False
 
 
@@ -187,6 +189,8 @@ class Sandbox:
             "watched": spec.watched,
             "masked": list(spec.masked),
             "oracle": spec.oracle,
+            "oracle_name": spec.oracle_name,
+            "logs": spec.logs,
             "loopback": spec.loopback,
             "netns": self._isolation.netns,
         }

@@ -41,7 +41,7 @@ from sandbox.canary import Canary
 from sandbox.cleaning import Cleaner
 from sandbox.copies import Copy
 from sandbox.grading import grade
-from sandbox.hidden import WORKSPACE, Case, HiddenTask
+from sandbox.hidden import WORKSPACE, Case, CommandTest, HiddenTask
 from sandbox.oracle import Oracle
 from sandbox.pool import Pool
 from sandbox.sandbox import MAX_SCRIPT_BYTES, CellSpec, CommandResult, Sandbox, WorkspaceError
@@ -313,7 +313,7 @@ class Session:
             self._write("canary", step=step, place="submission")
         cases: dict[str, bool] = {}
 
-        def on_case(case: Case, _: CommandResult | None, passed: bool) -> None:
+        def on_case(case: Case | CommandTest, _: CommandResult | None, passed: bool) -> None:
             cases[case.name] = passed
 
         def on_copy(copy: Copy) -> None:
@@ -334,6 +334,7 @@ class Session:
             cleaner=self._services.cleaner,
             on_case=on_case,
             on_copy=on_copy,
+            judges=self._services.oracles,
             lanes=self._services.case_lanes,
         )
         # what was read in a decoy needs no copying to be used: a line is typed again without its token
@@ -357,7 +358,7 @@ class Session:
 
     def _too_large(self) -> TestResult:
         stderr = f"workspace: more than {SUBMISSION_FILES} files or {SUBMISSION_BYTES >> 20} MiB\n".encode()
-        return TestResult(compile_status="failed", compile_stderr=stderr, total=len(self._hidden.cases))
+        return TestResult(compile_status="failed", compile_stderr=stderr, total=self._hidden.total)
 
     def _record_action(self, step: int, action: Action, digest: str, verdict: Verdict, result: CommandResult) -> None:
         self._write(

@@ -109,7 +109,7 @@ async def build_suite(
 
     async def one(task: TaskSource) -> RecordedTask:
         recorded = await record(task, suite, pool)
-        report(f"{suite}: {next(done)} of {len(tasks)} tasks ({task.name}: {len(recorded.hidden.cases)} cases)")
+        report(f"{suite}: {next(done)} of {len(tasks)} tasks ({task.name}: {recorded.hidden.total} cases)")
         return recorded
 
     try:
@@ -168,7 +168,8 @@ def _refuse_twins(tasks: Sequence[HiddenTask]) -> None:
     """Two tasks with the same cases, outputs included, would be one task under two names."""
 
     def behaviour(task: HiddenTask) -> list[object]:
-        return [(case.argv, case.stdin, case.files, case.stdout, case.exit_status) for case in task.cases]
+        cases = [(case.argv, case.stdin, case.files, case.stdout, case.exit_status) for case in task.cases]
+        return [*cases, *((test.argv, test.files) for test in task.tests)]
 
     for one, other in itertools.combinations(tasks, 2):
         if behaviour(one) == behaviour(other):

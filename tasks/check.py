@@ -22,7 +22,7 @@ from containers.files import read_program
 from containers.image import ensure_image
 from queues.messages import Record, TestResult
 from sandbox.grading import grade, passes
-from sandbox.hidden import Case, HiddenTask, list_hidden, load_hidden
+from sandbox.hidden import Case, CommandTest, HiddenTask, list_hidden, load_hidden
 from sandbox.oracle import run_reference
 from sandbox.pool import Pool
 from sandbox.sandbox import CellSpec, CommandResult, File, OracleCall
@@ -50,24 +50,30 @@ def check_suites(names: Sequence[str], *, progress: Progress | None = None) -> l
 
     async def check_all() -> list[Finding]:
         apptainer = await Apptainer.find()
-        pool = Pool(apptainer, image, await probe_isolation(apptainer, image), SANDBOXES)
+        isolation = await probe_isolation(apptainer, image)
+        pool, judges = Pool(apptainer, image, isolation, SANDBOXES), Pool(apptainer, image, isolation, 1)
         try:
-            findings = [await check_suite(root, suite, pool=pool, progress=progress) for root, suite in roots]
+            findings = [
+                await check_suite(root, suite, pool=pool, judges=judges, progress=progress) for root, suite in roots
+            ]
         finally:
             await pool.close()
+            await judges.close()
         return list(itertools.chain.from_iterable(findings))
 
     return asyncio.run(check_all())
 
 
-async def check_suite(root: Path, suite: str, *, pool: Pool, progress: Progress | None = None) -> list[Finding]:
-    """Every finding about every task of `suite`, in the order of the tasks."""
+async def check_suite(
+    root: Path, suite: str, *, pool: Pool, judges: Pool | None = None, progress: Progress | None = None
+) -> list[Finding]:
+    """Every finding about every task of `suite`, in the order of the tasks. `judges`: for command tests."""
     report = progress or (lambda message: None)
     names = list_hidden(root)[suite]
     done = itertools.count(1)
 
     async def one(name: str) -> list[Finding]:
-        findings = await check_task(root, load_hidden(root, suite, name), pool)
+        findings = await check_task(root, load_hidden(root, suite, name), pool, judges)
         report(f"{suite}: {next(done)} of {len(names)} tasks checked ({name})")
         return findings
 
@@ -76,29 +82,29 @@ async def check_suite(root: Path, suite: str, *, pool: Pool, progress: Progress 
     return list(itertools.chain.from_iterable(task.result() for task in running))
 
 
-async def check_task(root: Path, hidden: HiddenTask, pool: Pool) -> list[Finding]:
+async def check_task(root: Path, hidden: HiddenTask, pool: Pool, judges: Pool | None = None) -> list[Finding]:
     def finding(check: str, problem: str, detail: str = "") -> Finding:
         return Finding(suite=hidden.suite, task=hidden.task, check=check, ok=not problem, detail=problem or detail)
 
     return [
-        finding("reference", *await _reference_passes(hidden, pool)),
+        finding("reference", *await _reference_passes(hidden, pool, judges)),
         finding("oracle", *await _oracle_agrees(hidden, pool)),
-        finding("nothing", *await _nothing_fails(hidden, pool)),
+        finding("nothing", *await _nothing_fails(hidden, pool, judges)),
         finding("instructions", *_instructions_tell_nothing(root, hidden)),
         finding("masks", *await _masks_hold(hidden, pool)),
     ]
 
 
-async def _reference_passes(hidden: HiddenTask, pool: Pool) -> tuple[str, str]:
+async def _reference_passes(hidden: HiddenTask, pool: Pool, judges: Pool | None) -> tuple[str, str]:
     """Graded as a submission, the reference must pass all of its own cases."""
     failed: list[str] = []
 
-    def on_case(case: Case, outcome: CommandResult | None, passed: bool) -> None:
+    def on_case(case: Case | CommandTest, outcome: CommandResult | None, passed: bool) -> None:
         if not passed:
-            failed.append(f"case {case.name} {list(case.argv)}: {'not tried' if outcome is None else outcome.status}")
+            failed.append(f"{case.name} {list(case.argv)}: {'not tried' if outcome is None else outcome.status}")
 
     graded, submission = _as_submission(hidden, pool.image)
-    result = await grade(pool, graded, submission, on_case=on_case, keep_copies=True)
+    result = await grade(pool, graded, submission, on_case=on_case, judges=judges, keep_copies=True)
     if result.passed == result.total:
         return "", f"{result.total} cases"
     reason = failed[0] if failed else result.compile_stderr.decode("utf-8", "replace").strip()
@@ -133,15 +139,15 @@ async def _oracle_agrees(hidden: HiddenTask, pool: Pool) -> tuple[str, str]:
     return "", f"{len(sample)} calls"
 
 
-async def _nothing_fails(hidden: HiddenTask, pool: Pool) -> tuple[str, str]:
+async def _nothing_fails(hidden: HiddenTask, pool: Pool, judges: Pool | None) -> tuple[str, str]:
     """No files at all, and a program that prints nothing and exits with 0."""
     best = 0
     for submission in ((), (File(path=hidden.entry, data=b"#!/bin/sh\n", mode=0o755),)):
-        result: TestResult = await grade(pool, hidden, submission)
+        result: TestResult = await grade(pool, hidden, submission, judges=judges)
         if result.passed == result.total:
             return f"a submission that does nothing passes all {result.total} cases", ""
         best = max(best, result.passed)
-    return "", f"passes {best} of {len(hidden.cases)}"
+    return "", f"passes {best} of {hidden.total}"
 
 
 def _instructions_tell_nothing(root: Path, hidden: HiddenTask) -> tuple[str, str]:
@@ -163,7 +169,7 @@ def _instructions_tell_nothing(root: Path, hidden: HiddenTask) -> tuple[str, str
         if (tuple(public["argv"]), public["stdin"], json.dumps(public["files"])) in shown:
             return f"case {case.name} is also a public example", ""
     everything = b"\n".join(texts.values())
-    for file in (*hidden.reference.files, *hidden.eval_files):
+    for file in (*hidden.reference.files, *hidden.eval_files, *(f for test in hidden.tests for f in test.files)):
         lines = [line.strip() for line in file.data.splitlines()]
         telling = [line for line in lines if len(line) >= TELLING_BYTES and not line.startswith((b"#", b"import "))]
         if any(line in everything for line in telling):

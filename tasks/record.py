@@ -51,7 +51,7 @@ async def record(source: TaskSource, suite: str, pool: Pool) -> RecordedTask:
     help_text = ""
     if source.help_argv is not None:
         help_text = _help_text(source, first[-1].stdout)
-    if not any(result.exit_status == 0 for result in first):
+    if first and not any(result.exit_status == 0 for result in first):
         raise TaskError(
             f"task {suite}/{source.name}: the reference fails on every case: {_last_line(first[0].stderr)}",
             where=" ".join(source.reference.argv),
@@ -78,6 +78,7 @@ async def record(source: TaskSource, suite: str, pool: Pool) -> RecordedTask:
         run=source.run,
         reference=source.reference,
         cases=tuple(cases),
+        tests=source.tests,
         build=source.build,
         masked=masked,
         eval_files=source.eval_files,

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
 from queues.messages import Record
 from sandbox.comparison import EXACT, Comparison, ComparisonError, Kind
-from sandbox.hidden import CASE_LIMITS, Reference, TaskError, check_name
-from sandbox.limits import Limits
+from sandbox.hidden import CASE_LIMITS, TEST_LIMITS, CommandTest, Reference, TaskError, check_name
+from sandbox.limits import Limits, LimitsError
 from sandbox.sandbox import File
 
 HELP_MARK, EXAMPLES_MARK = "{{help}}", "{{examples}}"
@@ -51,6 +52,7 @@ class TaskSource(Record, frozen=True, kw_only=True):
     help_argv: tuple[str, ...] | None = None
     masked: tuple[str, ...] = ()
     eval_files: tuple[File, ...] = ()
+    tests: tuple[CommandTest, ...] = ()
     comparison: Comparison = EXACT
     limits: Limits = Limits()
     case_limits: Limits = CASE_LIMITS
@@ -76,6 +78,18 @@ class _Settings(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     help: tuple[str, ...] | None = None
     masked: tuple[str, ...] = ()
     compare: Kind | _Compare | None = None
+    tests: tuple[_Test, ...] = ()
+
+
+class _Test(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """One `[[tests]]` of a `task.toml`: a program of the task's `tests/` folder that judges submissions."""
+
+    name: str
+    argv: tuple[str, ...] = ("bash", "/tests/test.sh")
+    verdict: Literal["exit_status", "reward"] = "exit_status"
+    calls: int = 1000
+    shows_submission: bool = False
+    wall_s: float = TEST_LIMITS.wall_s
 
 
 class _SuiteSettings(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -129,6 +143,7 @@ def load_source(folder: Path, comparison: Comparison = EXACT) -> TaskSource:
     try:
         settings = msgspec.convert(tomllib.loads(path.read_text("utf-8")), _Settings)
         comparison = comparison if settings.compare is None else _comparison(settings.compare)
+        tests = _tests(folder, settings)
         path = folder / "instructions.md"
         instructions = path.read_text("utf-8")
         inputs = []
@@ -141,9 +156,16 @@ def load_source(folder: Path, comparison: Comparison = EXACT) -> TaskSource:
             )
     except FileNotFoundError:
         raise wrong(f"there is no {path.name}", path, "write it (docs/tasks.md shows every file of a task)") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.MsgspecError, ComparisonError) as error:
+    except (
+        OSError,
+        UnicodeDecodeError,
+        tomllib.TOMLDecodeError,
+        msgspec.MsgspecError,
+        ComparisonError,
+        LimitsError,
+    ) as error:
         raise wrong(str(error), path, "docs/tasks.md lists the keys of this file") from None
-    if not inputs:
+    if not inputs and not settings.tests:
         raise wrong("there are no cases", folder / "cases", "add cases/1.toml, cases/2.toml, ... with argv and stdin")
     return TaskSource(
         name=name,
@@ -158,7 +180,37 @@ def load_source(folder: Path, comparison: Comparison = EXACT) -> TaskSource:
         max_steps=settings.max_steps,
         help_argv=settings.help,
         masked=settings.masked,
+        tests=tests,
         comparison=comparison,
+    )
+
+
+def _tests(folder: Path, settings: _Settings) -> tuple[CommandTest, ...]:
+    files = _files(folder / "tests", "/tests")
+    return tuple(
+        CommandTest(
+            name=test.name,
+            argv=test.argv,
+            files=files,
+            verdict=test.verdict,
+            calls=test.calls,
+            shows_submission=test.shows_submission,
+            limits=msgspec.structs.replace(TEST_LIMITS, wall_s=test.wall_s, cpu_s=test.wall_s),
+        )
+        for test in settings.tests
+    )
+
+
+def _files(place: Path, shown: str) -> tuple[File, ...]:
+    """Every file below `place`, as it is to be placed below `shown`; only the right to execute is kept."""
+    return tuple(
+        File(
+            path=f"{shown}/{path.relative_to(place)}",
+            data=path.read_bytes(),
+            mode=0o755 if path.stat().st_mode & 0o100 else 0o644,
+        )
+        for path in sorted(place.rglob("*"))
+        if path.is_file()
     )
 
 
@@ -170,15 +222,7 @@ def _comparison(given: Kind | _Compare) -> Comparison:
 
 def _reference_files(folder: Path, settings: _Settings, wrong) -> tuple[File, ...]:
     place = folder / "reference"
-    files = tuple(
-        File(
-            path=f"/reference/{path.relative_to(place)}",
-            data=path.read_bytes(),
-            mode=0o755 if path.stat().st_mode & 0o100 else 0o644,
-        )
-        for path in sorted(place.rglob("*"))
-        if path.is_file()
-    )
+    files = _files(place, "/reference")
     if not settings.reference:
         raise wrong("`reference` is empty", folder / "task.toml", "give the command that starts the reference")
     named = {argument for argument in settings.reference if argument.startswith("/reference/")}

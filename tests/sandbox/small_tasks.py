@@ -15,7 +15,7 @@ from detect.guard import Guard, GuardMode
 from detect.rule_set import RULES_DIR
 from queues.messages import Action
 from sandbox.cleaning import Cleaner
-from sandbox.hidden import Case, HiddenTask, Reference
+from sandbox.hidden import Case, CommandTest, HiddenTask, Reference
 from sandbox.limits import Limits
 from sandbox.pool import Pool
 from sandbox.sandbox import File
@@ -81,7 +81,44 @@ COUNT = HiddenTask(
     case_limits=REVERSE.case_limits,
 )
 
-TASKS = (REVERSE, LEAKY, COUNT)
+JUDGE = b"""mkdir -p /logs/verifier
+score=0
+[ "$(echo abc | submission)" = cba ] && [ "$(printf xyz | submission -v)" = zyx ] && score=1
+echo $score > /logs/verifier/reward.txt
+"""
+
+JUDGED = HiddenTask(
+    suite="small",
+    task="judged",
+    run=REVERSE.run,
+    reference=REVERSE.reference,
+    cases=REVERSE.cases[:1],
+    tests=(
+        CommandTest(
+            name="hidden-judge",
+            argv=("bash", "/tests/test.sh"),
+            files=(File(path="/tests/test.sh", data=b"# " + MARKER + b"\n" + JUDGE),),
+            verdict="reward",
+            limits=Limits(wall_s=20.0),
+        ),
+        CommandTest(
+            name="hidden-status",
+            argv=("python3", "/tests/check.py"),
+            files=(
+                File(
+                    path="/tests/check.py",
+                    data=b"import subprocess as s, sys\n"
+                    b"sys.exit(s.run(['submission'], input=b'ab', capture_output=True).stdout != b'ba\\n')\n",
+                ),
+            ),
+            limits=Limits(wall_s=20.0),
+        ),
+    ),
+    limits=REVERSE.limits,
+    case_limits=REVERSE.case_limits,
+)
+
+TASKS = (REVERSE, LEAKY, COUNT, JUDGED)
 
 
 def blind_rules(folder: Path) -> Path:

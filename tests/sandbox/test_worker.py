@@ -245,3 +245,28 @@ def test_a_worker_is_small_and_imports_no_torch() -> None:
     heavy, _, resident = done.stdout.rpartition(" ")
     assert heavy == "[]"
     assert int(resident) < 120 << 10
+
+
+async def test_a_task_with_command_tests_end_to_end(tmp_path: Path) -> None:
+    """Several at once: each holds a grader and waits for the one container in which scripts judge."""
+    async with a_worker(tmp_path, slots=3) as (worker, shared):
+
+        async def play(name: str, source: bytes) -> ResultReply:
+            episode = Episode(worker, name)
+            await episode.open("judged")
+            looked = await episode.submit(0, run("ls -A /tests /logs /submission; command -v submission"))
+            assert isinstance(looked, StepReply)
+            assert looked.observation.stdout == b"/logs:\n\n/submission:\n\n/tests:\n"
+            await episode.submit(1, write("main.py", source))
+            graded = await worker.handle(Result(**episode.ids()))
+            assert isinstance(graded, ResultReply)
+            assert b"judge" not in msgspec.msgpack.encode(graded)
+            return graded
+
+        sources = (SOLUTION, b"print('cba')", SOLUTION)
+        graded = await asyncio.gather(*(play(name, source) for name, source in zip("abc", sources, strict=True)))
+        assert [(g.result.passed, g.result.total) for g in graded] == [(3, 3), (0, 3), (3, 3)]
+        assert shared.graders.leased == shared.oracles.leased == 0
+    told = [event.data["cases"] for event in events(tmp_path / "audit", "grading")]
+    assert sorted(sum(cases.values()) for cases in told) == [0, 3, 3]
+    assert all(set(cases) == {"hidden-case-0", "hidden-judge", "hidden-status"} for cases in told)

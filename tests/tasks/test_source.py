@@ -137,3 +137,27 @@ def test_a_wrong_comparison_is_refused_where_it_stands(folder: Path, place: str,
     if "cases" in place:
         (folder.parent / place).write_text(f"compare = {compare}\n")
     assert refused(folder).where.endswith(place)
+
+
+def test_command_tests_are_read_with_their_files(folder: Path):
+    (folder / "tests/data").mkdir(parents=True)
+    (folder / "tests/test.sh").write_text("exit 0\n")
+    (folder / "tests/data/x").write_text("1\n")
+    with (folder / "task.toml").open("a") as file:
+        file.write(
+            '[[tests]]\nname = "all"\nverdict = "reward"\nwall_s = 9.0\n[[tests]]\nname = "b"\nargv = ["true"]\n'
+        )
+    for case in (folder / "cases").iterdir():
+        case.unlink()
+    one, other = load_source(folder).tests
+    assert one.argv == ("bash", "/tests/test.sh")
+    assert (one.verdict, one.limits.wall_s, one.calls) == ("reward", 9.0, 1000)
+    assert [file.path for file in one.files] == ["/tests/data/x", "/tests/test.sh"]
+    assert (other.argv, other.verdict) == (("true",), "exit_status")
+
+
+@pytest.mark.parametrize("wrong", ['verdict = "file"', "call = 1", 'argv = "true"', "wall_s = 0.0"])
+def test_a_wrong_command_test_is_refused(folder: Path, wrong: str):
+    with (folder / "task.toml").open("a") as file:
+        file.write(f'[[tests]]\nname = "all"\n{wrong}\n')
+    assert refused(folder).where.endswith("task.toml")

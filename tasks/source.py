@@ -21,6 +21,16 @@ from sandbox.sandbox import File
 HELP_MARK, EXAMPLES_MARK = "{{help}}", "{{examples}}"
 """Replaced in instructions by what the reference prints for `help_argv`, and by the public examples."""
 
+_UNREADABLE = (
+    OSError,
+    UnicodeDecodeError,
+    tomllib.TOMLDecodeError,
+    msgspec.MsgspecError,
+    ComparisonError,
+    LimitsError,
+)
+"""What a wrong file of a task raises."""
+
 
 class CaseInput(Record, frozen=True, kw_only=True):
     """One run of the reference to record. `public` ones become examples, all others hidden cases."""
@@ -123,7 +133,7 @@ def load_folder(folder: Path) -> tuple[TaskSource, ...]:
         comparison = _comparison(suite.compare)
     except FileNotFoundError:
         comparison = EXACT
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.MsgspecError, ComparisonError) as error:
+    except _UNREADABLE as error:
         raise TaskError(
             f"suite {folder.name}: {error}", where=str(path), remedy="docs/tasks.md lists the keys of this file"
         ) from None

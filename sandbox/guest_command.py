@@ -109,10 +109,13 @@ def _child(request: dict[str, Any], stdio: tuple[int, int, int], failed: int) ->
         os.write(fd, b"1000")  # where the kernel must kill, then the command, not the init
         _limit(request["limits"])
         argv = request["argv"]
-        if request["alone"]:
-            guest_filter.forbid_processes()
         phase = request["cwd"].encode("utf-8", "replace")
         os.chdir(request["cwd"])
+        if request["program"] is not None:
+            phase = request["program"].encode("utf-8", "replace")
+            program = os.open(request["program"], os.O_PATH | os.O_CLOEXEC)
+            guest_filter.forbid_processes()
+            os.execve(program, argv, {**DEFAULT_ENVIRONMENT, **request["env"]})
         phase = argv[0].encode("utf-8", "surrogateescape" if argv[0].isprintable() else "replace")
         _become(argv, {**DEFAULT_ENVIRONMENT, **request["env"]})
     except BaseException as error:

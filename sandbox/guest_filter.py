@@ -47,6 +47,7 @@ _SO_SNDBUF = 7
 _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 _X32_BIT = 0x40000000
 _FORKS = ((57, 58), ())  # fork, vfork: aarch64 has neither
+_EXECVE = (59, 221)
 _CLONE = (56, 220)
 _CLONE3 = 435
 _CLONE_THREAD = 0x00010000
@@ -101,15 +102,17 @@ def _by_argument(
 
 
 def lone_program() -> bytes:
-    """A filter for a program that may have threads and no other process: `clone3` is as if the kernel had none, since
-    its flags lie in memory, and the C library then uses `clone`."""
+    """A filter for a program that may have threads, no other process, and become no other program.
+
+    `clone3` is as if the kernel had none, since its flags lie in memory, and the C library then uses `clone`. The
+    program itself is started by `execveat`, which nothing but code of one's own calls."""
     column, audit_arch = _ARCHITECTURES[os.uname().machine]
-    forks = _FORKS[column]
+    refused = (*_FORKS[column], _EXECVE[column])
     body = [
         (_LOAD, 0, 0, 4),  # architecture
-        (_EQUAL, 0, len(forks) + 6, audit_arch),
+        (_EQUAL, 0, len(refused) + 6, audit_arch),
         (_LOAD, 0, 0, 0),  # number of the call
-        *((_EQUAL, len(forks) + 3 - i, 0, number) for i, number in enumerate(forks)),
+        *((_EQUAL, len(refused) + 3 - i, 0, number) for i, number in enumerate(refused)),
         (_EQUAL, 4, 0, _CLONE3),
         (_EQUAL, 0, 4, _CLONE[column]),
         (_LOAD, 0, 0, 16),  # low half of the first argument: the flags
@@ -122,7 +125,7 @@ def lone_program() -> bytes:
 
 
 def forbid_processes() -> None:
-    """Let this process, and what it becomes by exec, start no other."""
+    """Let this process, and what it becomes by `execveat`, start no other process and become no other program."""
     _install(lone_program())
 
 

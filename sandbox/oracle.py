@@ -38,7 +38,7 @@ _ELF = b"\x7fELF"
 
 async def run_reference(pool: Pool, hidden: HiddenTask, call: OracleCall) -> CommandResult:
     """Run the reference once, in a fresh cell of a container of `pool`. Raises `SandboxLost` when that fails twice."""
-    spec, argv, alone = _protected(pool.image, hidden)
+    spec, argv, program = _protected(pool.image, hidden)
     for attempt in (1, 2):
         try:
             async with pool.lease() as sandbox:
@@ -48,7 +48,7 @@ async def run_reference(pool: Pool, hidden: HiddenTask, call: OracleCall) -> Com
                     stdin=call.stdin,
                     files=call.files,
                     limits=hidden.case_limits,
-                    alone=alone,
+                    program=program,
                 )
         except SandboxLost:
             if attempt == 2:
@@ -57,17 +57,18 @@ async def run_reference(pool: Pool, hidden: HiddenTask, call: OracleCall) -> Com
     raise AssertionError("unreachable")
 
 
-def _protected(image: Path, hidden: HiddenTask) -> tuple[CellSpec, tuple[str, ...], bool]:
-    """The oracle's cell, the argv that starts the reference in it, and whether it must start nothing else.
+def _protected(image: Path, hidden: HiddenTask) -> tuple[CellSpec, tuple[str, ...], str | None]:
+    """The oracle's cell, the argv that starts the reference in it, and the file that must run nothing but itself.
 
     A reference that is a (masked) compiled program of the image is masked here as well, and lies under /reference with
     mode 0111: it can be executed and not be read, not even by itself. It starts no other process either, as
-    `sort --compress-program=bash` would: a program of the agent's choice could be loaded into it, and read it there.
+    `sort --compress-program=bash` would, and becomes no other program, as `env` would: with a library of the agent's
+    choice in its environment it could be started again, and read from inside.
     """
     reference = hidden.reference
     program = reference.argv[0]
     if program not in hidden.masked:
-        return CellSpec(files=reference.files), reference.argv, False
+        return CellSpec(files=reference.files), reference.argv, None
     try:
         data = read_program(image, program)
     except FileNotFoundError:
@@ -81,7 +82,9 @@ def _protected(image: Path, hidden: HiddenTask) -> tuple[CellSpec, tuple[str, ..
     compiled = data.startswith(_ELF)
     mode = 0o111 if compiled else 0o555
     spec = CellSpec(files=(*reference.files, File(path=placed, data=data, mode=mode)), masked=hidden.masked)
-    return spec, (*_CALLED_BY_NAME, name, placed, *reference.argv[1:]), compiled
+    if compiled:
+        return spec, (name, *reference.argv[1:]), placed
+    return spec, (*_CALLED_BY_NAME, name, placed, *reference.argv[1:]), None
 
 
 class Oracle:

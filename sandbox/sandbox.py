@@ -232,17 +232,18 @@ class Sandbox:
         stdin: bytes,
         files: Sequence[File],
         limits: Limits | None = None,
-        alone: bool = False,
+        program: str | None = None,
         patience_s: float = 0.0,
     ) -> CommandResult:
         """Run a program in a fresh, empty folder under /case that holds `files` (relative paths).
 
-        Scratch (/tmp, /var/tmp, /dev/shm, /case) and IPC objects are fresh before and gone afterwards. `alone`: it may
-        have threads, but start no other process. `patience_s`: time in which it waited for a core is given back to it,
+        Scratch (/tmp, /var/tmp, /dev/shm, /case) and IPC objects are fresh before and gone afterwards. `program`:
+        the compiled program that is started under the name argv[0]; it may have threads, but start no other process and
+        become no other program. `patience_s`: time in which it waited for a core is given back to it,
         up to so much; `wall_s` of the limits is then what it may take on a machine of its own.
         """
         request = self._run_request(argv, stdin, limits)
-        request |= {"case": f"{self.cells}", "files": _entries(files), "alone": alone, "patience_s": patience_s}
+        request |= {"case": f"{self.cells}", "files": _entries(files), "program": program, "patience_s": patience_s}
         return await self._run(request, stdin + b"".join(f.data for f in files), limits, None)
 
     def _run_request(
@@ -264,7 +265,7 @@ class Sandbox:
             "cwd": cwd,
             "limits": msgspec.to_builtins(limits or self._limits),
             "case": None,
-            "alone": False,
+            "program": None,
             "patience_s": 0.0,
             "files": [],
         }

@@ -100,3 +100,43 @@ async def test_a_reference_that_is_not_in_the_image() -> None:
         with pytest.raises(TaskError, match="not in the image") as caught:
             await run_reference(pool, image_program("no-such-program"), OracleCall(argv=(), stdin=b"", files=()))
         assert caught.value.remedy
+
+
+ARGUMENTS_THAT_RUN_OR_WRITE = (
+    ("sed", ("-n", "1e echo started", "f")),
+    ("sed", ("s/.*/echo started/e", "f")),
+    ("sed", ("-n", "w /reference/written", "f")),
+    ("sed", ("-i", "s/x/y/", "/reference/sed")),
+    ("find", (".", "-exec", "echo", "started", ";")),
+    ("find", ("/reference", "-fprint", "/reference/written")),
+    ("tar", ("-cf", "o", "--checkpoint=1", "--checkpoint-action=exec=echo started", "f")),
+    ("tar", ("-cf", "o", "-I", "echo started", "f")),
+    ("make", ("-f", "f")),
+    ("mawk", ('BEGIN { system("echo started") }',)),
+    ("mawk", ('BEGIN { print "x" > "/reference/written" }',)),
+    ("mawk", ('BEGIN { "echo started" | getline x; print x }',)),
+    ("xargs", ("echo", "started")),
+    ("env", ("echo", "started")),
+    ("sort", ("-o", "/reference/sort", "f")),
+    ("split", ("--filter=echo started", "f")),
+    ("tee", ("/reference/written", "/work/written", "/run/written")),
+    ("dd", ("of=/reference/dd", "if=f")),
+    ("cp", ("f", "/reference/cp")),
+)
+
+
+async def test_no_argument_makes_a_reference_run_or_replace_anything() -> None:
+    """An agent chooses the arguments of the real program: it must not make it a way to the program's bytes."""
+    script = b"all:\n\t@echo started\nx\n"
+    async with one_pool() as pool:
+        for name, argv in ARGUMENTS_THAT_RUN_OR_WRITE:
+            hidden = image_program(name)
+            call = OracleCall(argv=argv, stdin=b"a\n", files=(File(path="f", data=script),))
+            result = await run_reference(pool, hidden, call)
+            ran = [line for line in result.stdout.splitlines() if line == b"started"]
+            assert not ran, (name, argv, result)
+            assert b"\x7fELF" not in result.stdout, (name, argv)
+            version = await run_reference(pool, hidden, OracleCall(argv=("--version",), stdin=b"", files=()))
+            assert version.status in ("ok", "nonzero"), (name, argv, version)
+            look = OracleCall(argv=("/reference/written", "/work/written", "/run/written"), stdin=b"", files=())
+            assert (await run_reference(pool, image_program("cat"), look)).stdout == b"", (name, argv)

@@ -24,7 +24,8 @@ import msgspec
 
 from audit.errors import EctypeError
 from containers.isolation import SECCOMP_PROFILE, Isolation, NoNetworkIsolation
-from containers.leftovers import VARIABLE, Holder, Purged, find_init, purge
+from containers.leftovers import VARIABLE, Holder, Purged, purge
+from containers.processes import find_init
 
 SANDBOX_USER = "ectype"
 _STREAM_LIMIT = 1 << 20
@@ -235,15 +236,15 @@ class Apptainer:
 
     async def purge(self) -> Purged:
         """Remove what processes of this user that were killed have left on this machine."""
-        return await asyncio.to_thread(purge, self._config_dir / "holders", self._uid)
+        return await asyncio.to_thread(purge, self._config_dir / f"holders-{os.geteuid()}", self._uid)
 
     @property
     def _uid(self) -> int:
         return os.getuid() if self._run_as is None else self._run_as.pw_uid
 
     def _held(self) -> Holder:
-        if self._holder is None:
-            self._holder = Holder(self._config_dir / "holders", self._uid)
+        if self._holder is None or not self._holder.tmp.is_dir():  # cleaners of /tmp may have taken it
+            self._holder = Holder(self._config_dir / f"holders-{os.geteuid()}", self._uid)
         return self._holder
 
     def options(self, isolation: Isolation, hostname: str = "sandbox") -> list[str]:

@@ -20,17 +20,12 @@ from pathlib import Path
 
 import msgspec
 
+from containers.processes import Process, find_init, identify
+
 VARIABLE = "ECTYPE_HOLDER"
 _UNFINISHED_S = 60.0
 """A folder without a lock that is older was not finished by a process that died."""
 _GONE_WITHIN_S = 10.0
-
-
-class Process(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A process for certain: a PID is used again, but not with the same start time (ticks since boot)."""
-
-    pid: int
-    start: int
 
 
 class Purged(msgspec.Struct, forbid_unknown_fields=True):
@@ -39,34 +34,6 @@ class Purged(msgspec.Struct, forbid_unknown_fields=True):
     folders: list[str] = []
     processes: int = 0
     remains: list[str] = []
-
-
-def identify(pid: int) -> Process | None:
-    """The process that has this PID now; None when there is none, or only its exit status."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
-    except OSError:
-        return None
-    return None if fields[0] in (b"Z", b"X") else Process(pid, int(fields[19]))
-
-
-def find_init(pid: int) -> int:
-    """PID of the container's init among `pid` and what it has started; 0 when there is none."""
-    pending = [pid]
-    while pending:
-        pid = pending.pop()
-        try:
-            with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as status:
-                inner = next((line.split()[1:] for line in status if line.startswith("NSpid:")), [])
-            if len(inner) > 1 and inner[-1] == "1":
-                return pid
-            for thread in os.listdir(f"/proc/{pid}/task"):
-                with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as children:
-                    pending += map(int, children.read().split())
-        except (OSError, ValueError):
-            continue
-    return 0
 
 
 class Holder:
@@ -92,8 +59,9 @@ class Holder:
     def record(self, pid: int) -> None:
         """Note a process of a container. `forget` it when it has ended."""
         process = identify(pid)
-        if process is not None:
-            (self.folder / "containers" / str(pid)).write_bytes(msgspec.json.encode(process))
+        with contextlib.suppress(FileNotFoundError):  # a cleaner of /tmp has taken the folder
+            if process is not None:
+                (self.folder / "containers" / str(pid)).write_bytes(msgspec.json.encode(process))
 
     def forget(self, pid: int) -> None:
         (self.folder / "containers" / str(pid)).unlink(missing_ok=True)

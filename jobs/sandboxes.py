@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from audit.events import AuditLog
+from audit.metrics import MetricsLog
 from containers.apptainer import Apptainer
 from containers.cache import cache_dir
 from detect.guard import Guard
@@ -21,6 +22,7 @@ from jobs.prepare import find_or_build
 from jobs.serve import serve_until_stopped
 from queues.link import WorkerLink
 from sandbox.cleaning import Cleaner
+from sandbox.meter import Meter
 from sandbox.pool import Pool
 from sandbox.session import Latencies, Services
 from sandbox.worker import Worker
@@ -47,10 +49,14 @@ async def _serve(context: Context) -> None:
             log.warning("removed what %d killed workers left on this machine", len(purged.folders))
             audit.write("purged", holders=purged.folders, processes=purged.processes, remains=purged.remains)
 
+        metrics = stack.enter_context(MetricsLog(run.metrics / f"{context.name}.jsonl"))
+        pools: dict[str, Pool] = {}
+        meter = Meter(pools, audit, metrics)
+        stack.push_async_callback(meter.sample)  # the last word, when all sandboxes have ended
         starts = asyncio.Semaphore(config.sandbox.start_concurrency)
 
-        def pool(size: int) -> Pool:
-            made = Pool(
+        def pool(kind: str, size: int) -> Pool:
+            made = pools[kind] = Pool(
                 apptainer,
                 there.image,
                 there.isolation,
@@ -66,9 +72,9 @@ async def _serve(context: Context) -> None:
             return made
 
         services = Services(
-            agents=pool(config.sandbox.slots),
-            graders=pool(config.sandbox.graders),
-            oracles=pool(config.sandbox.oracles),
+            agents=pool("agents", config.sandbox.slots),
+            graders=pool("graders", config.sandbox.graders),
+            oracles=pool("oracles", config.sandbox.oracles),
             guard=guard,
             audit=audit,
             cleaner=Cleaner.of_host(paths=[run.path, there.image, there.tasks_root, cache_dir()]),
@@ -86,7 +92,13 @@ async def _serve(context: Context) -> None:
         await services.agents.warm(1)
         link = WorkerLink(run.endpoint_file, run.keys)
         await link.connect(worker.hello, worker.heartbeat)
+        tasks = [asyncio.create_task(worker.serve(link)), asyncio.create_task(meter.run())]
         try:
-            await worker.serve(link)
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
         finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             await link.close("the worker stops")

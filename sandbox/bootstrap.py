@@ -11,7 +11,10 @@ import marshal
 from functools import cache
 from pathlib import Path
 
-_MODULES = ("light", "channel", "kernel", "files", "mounts", "watch", "oracle", "filter", "watchdog", "command", "cell")
+_MODULES = (
+    "light", "channel", "kernel", "files", "mounts", "watch", "oracle", "filter", "watchdog", "usage", "disk",
+    "command", "cell",
+)  # fmt: skip
 _PROGRAM = """\
 import os, sys, marshal
 from _frozen_importlib_external import MAGIC_NUMBER

@@ -16,7 +16,7 @@ import signal
 import struct
 from typing import Any
 
-from sandbox import guest_command, guest_files, guest_filter, guest_mounts, guest_oracle, guest_watch
+from sandbox import guest_command, guest_files, guest_filter, guest_mounts, guest_oracle, guest_usage, guest_watch
 from sandbox import guest_kernel as kernel
 from sandbox.guest_channel import Channel
 
@@ -61,6 +61,7 @@ class Cell:
         # PID 1 gets no signal it has no handler for: with the default, a command's SIGINT cannot reach this process
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.chdir("/")
+        self._accounts = guest_usage.Accounts()
         guest_filter.apply(netns=request["netns"])
 
     @property
@@ -84,11 +85,14 @@ class Cell:
         if not request["argv"]:
             request["argv"] = self._script(script)
         case: str | None = request["case"]
+        read, written = self._accounts.total()
         try:
             if case is not None:
                 self._clean_folder(request, case, blob)
             oracle = self._oracle and case is None
             reply, body = guest_command.Command(self._channel, self._wakeup, request, stdin, oracle).run()
+            total = self._accounts.total()
+            reply |= {"read_bytes": total[0] - read, "written_bytes": total[1] - written}
             return reply | {"opened": self._watch is not None and self._watch.opened()}, body
         except guest_command.SetupFailed as error:
             return {"ok": False, "kind": "broken", "errno": 0, "error": str(error)}, b""

@@ -19,6 +19,7 @@ from typing import Any
 from sandbox import guest_filter, guest_oracle
 from sandbox import guest_kernel as kernel
 from sandbox.guest_channel import Channel
+from sandbox.guest_disk import Disks
 from sandbox.guest_watchdog import Watchdog, reaped_cpu
 
 DEFAULT_ENVIRONMENT = {
@@ -109,6 +110,9 @@ def _child(request: dict[str, Any], stdio: tuple[int, int, int], failed: int) ->
         os.write(fd, b"1000")  # where the kernel must kill, then the command, not the init
         _limit(request["limits"])
         argv = request["argv"]
+        if request["cpus"]:
+            os.sched_setaffinity(0, request["cpus"])
+            guest_filter.forbid_other_cores()
         phase = request["cwd"].encode("utf-8", "replace")
         os.chdir(request["cwd"])
         if request["program"] is not None:
@@ -140,18 +144,19 @@ def _become(argv: list[str], environment: dict[str, str]) -> None:
     raise error
 
 
-def kill_everything() -> None:
-    """End every process of the cell but the init, and reap it.
+def kill_everything() -> int:
+    """End every process of the cell but the init, and reap it; returns peak resident bytes of the largest.
 
     One signal is enough: a process with a signal pending cannot fork any more.
     """
     with contextlib.suppress(ProcessLookupError):
         os.kill(-1, signal.SIGKILL)
+    largest = 0
     while True:
         try:
-            os.waitpid(-1, 0)
+            largest = max(largest, os.wait4(-1, 0)[2].ru_maxrss << 10)
         except ChildProcessError:
-            return
+            return largest
 
 
 class Command:
@@ -165,10 +170,13 @@ class Command:
         self._stdin_fd = -1
         self._oracle = guest_oracle.Oracle() if oracle else None
         self._watchdog = Watchdog(request["limits"], count_starving=request["patience_s"] > 0)
+        self._disks = Disks()
         self._poller = select.poll()
         self._status: int | None = None
         self._largest = 0
         """Peak resident bytes of the largest process that has ended."""
+        self._peak = 0
+        """Peak resident bytes, of all processes together as far as the watchdog saw them."""
         self._deadline = 0.0
         self._starved_s = 0.0
         """Seconds that `patience_s` has added to the deadline."""
@@ -185,7 +193,7 @@ class Command:
             overrun = self._attend(outputs)
             wall = time.monotonic() - start
             self._watchdog_last_look(overrun)
-            kill_everything()
+            self._peak = max(self._watchdog.peak_bytes, self._largest, kill_everything())
             for output in outputs.values():
                 output.drain()
             out, err = list(outputs.values())
@@ -214,7 +222,7 @@ class Command:
         used = reaped_cpu() - cpu
         return {
             **reply, "ok": True, "out": len(out), "err": len(err), "out_total": out_total, "err_total": err_total,
-            "wall_s": wall, "cpu_s": used, "starved_s": self._starved_s,
+            "wall_s": wall, "cpu_s": used, "starved_s": self._starved_s, "memory_bytes": self._peak,
         }  # fmt: skip
 
     def _start(self, output_bytes: int) -> tuple[int, dict[int, Output]]:
@@ -285,6 +293,7 @@ class Command:
                     self._asked = time.monotonic()
                     self._channel.send(*request)
             if time.monotonic() >= next_look:
+                self._disks.look()
                 if overrun := self._watchdog.check():
                     return overrun
                 tick = min(tick * 1.5, 0.1)
@@ -343,15 +352,10 @@ class Command:
         if code == 0:
             return {"status": "output_truncated" if truncated else "ok", "exit": 0, "signal": None}
         status = "nonzero"
-        if any(map(_full, ("/work", "/tmp"))):
+        if self._disks.hit():
             status = "disk_full"
         elif self._watchdog.peak_threads >= limits["processes"]:
             status = "too_many_processes"
         elif starved:
             status = "out_of_memory"
         return {"status": status, "exit": code, "signal": None}
-
-
-def _full(folder: str) -> bool:
-    found = os.statvfs(folder)
-    return found.f_bavail == 0 or found.f_favail == 0

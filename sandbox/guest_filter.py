@@ -50,6 +50,7 @@ _FORKS = ((57, 58), ())  # fork, vfork: aarch64 has neither
 _EXECVE = (59, 221)
 _CLONE = (56, 220)
 _CLONE3 = 435
+_SCHED_SETAFFINITY = (203, 122)
 _CLONE_THREAD = 0x00010000
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
@@ -122,6 +123,20 @@ def lone_program() -> bytes:
         (_RETURN, 0, 0, _ALLOW),
     ]
     return b"".join(struct.pack("HBBI", *instruction) for instruction in body)
+
+
+def forbid_other_cores() -> None:
+    """Keep this process, and all it will start, on the cores that it has now."""
+    if os.uname().machine not in _ARCHITECTURES:
+        return
+    column, _ = _ARCHITECTURES[os.uname().machine]
+    code = [
+        (_LOAD, 0, 0, 0),  # number of the call; other architectures than this one are refused already
+        (_EQUAL, 0, 1, _SCHED_SETAFFINITY[column]),
+        (_RETURN, 0, 0, _ERRNO | errno.EPERM),
+        (_RETURN, 0, 0, _ALLOW),
+    ]
+    _install(b"".join(struct.pack("HBBI", *instruction) for instruction in code))
 
 
 def forbid_processes() -> None:

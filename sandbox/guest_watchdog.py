@@ -37,6 +37,7 @@ class Watchdog:
         """Seconds in which one of the threads was ready and had to wait for a core; at most what has passed."""
         self._count_starving = count_starving
         self._waited: dict[str, int] = {}
+        self.peak_bytes = 0
 
     def check(self, ended: int = 0) -> str:
         threads = ticks = 0
@@ -61,6 +62,7 @@ class Watchdog:
             return "timeout"
         # resident sizes and descriptors count what is shared once per process, so they only raise suspicion
         objects = _system_v_bytes()
+        self._note_peak(sizes, objects)
         if sum(sizes.values()) + objects + descriptors * _SOCKET_BYTES <= self._memory_bytes:
             return ""
         # looked at one after the other, processes that end meanwhile leave their share to those that come later:
@@ -78,6 +80,13 @@ class Watchdog:
         waited = {task: spent for pid in pids for task, spent in _run_delays(pid)}
         self.starved_s += max((spent - self._waited.get(task, 0) for task, spent in waited.items()), default=0) / 1e9
         self._waited = waited
+
+    def _note_peak(self, sizes: dict[str, int], objects: int) -> None:
+        """What is shared counts once here too; it is looked at closely only when there may be a new peak."""
+        used = sum(sizes.values()) + objects
+        if used > self.peak_bytes and len(sizes) > 1:
+            used = min(used, objects + sum(_proportional(pid, resident) for pid, resident in sizes.items()))
+        self.peak_bytes = max(self.peak_bytes, used)
 
 
 def _run_delays(pid: str) -> Iterator[tuple[str, int]]:

@@ -1,8 +1,8 @@
 """The limits of one cell and of the commands in it: numbers in, validated numbers out.
 
-Enforced without any privilege: rlimits per process, tmpfs sizes for the workspace, and a watchdog in the cell that sums
-up memory and CPU time over all processes of a command. What the agent sees when a limit is hit is a status
-(`queues.messages.CommandStatus`), never a word about how it is enforced.
+Enforced without any privilege: rlimits per process, tmpfs sizes for the workspace, cores that it cannot leave, and a
+watchdog in the cell that sums up memory and CPU time over all processes of a command. What the agent sees when a limit
+is hit is a status (`queues.messages.CommandStatus`), never a word about how it is enforced.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """Seconds of wall-clock time; then everything the command started is killed."""
     cpu_s: float = 30.0
     """Seconds of CPU time, summed over all processes of the command."""
+    cpus: int = 1
+    """Cores that it may use at once."""
     memory_bytes: int = 2 << 30
     """Address space of each process, and resident memory of all processes together."""
     processes: int = 128
@@ -44,6 +46,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         bounds: dict[str, tuple[float, float]] = {
             "wall_s": (0.01, 86400.0),
             "cpu_s": (0.01, 86400.0),
+            "cpus": (1, 4096),
             "memory_bytes": (64 * MIB, 1 << 40),
             "processes": (2, 32768),
             "open_files": (16, 65536),

@@ -22,7 +22,7 @@ from audit.errors import EctypeError
 from containers.apptainer import Apptainer, ImageBroken
 from containers.isolation import Isolation
 from sandbox.pool_size import Backoff, Bounds
-from sandbox.sandbox import Sandbox, SandboxLost
+from sandbox.sandbox import Sandbox, SandboxLost, Usage
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +31,8 @@ _LONGEST_PAUSE_S = 30.0
 _GIVE_UP_AFTER = 5
 """After so many failed starts in a row, whoever waits for a sandbox is told why there is none."""
 
+_ENDED_KEPT = 4096
+
 Why = Literal["worn", "old", "idle", "lost", "closed"]
 
 
@@ -38,11 +40,22 @@ class PoolClosed(EctypeError):
     """The pool is closed; nothing can be leased any more."""
 
 
+@dataclass(frozen=True)
+class Ended:
+    """A sandbox that was ended, and what its commands have used in its life."""
+
+    why: Why
+    cells: int
+    age_s: float
+    usage: Usage
+
+
 @dataclass(eq=False)
 class _Member:
     sandbox: Sandbox
     born: float
     idle_since: float
+    ended: bool = False
 
 
 class Pool:
@@ -73,6 +86,8 @@ class Pool:
         self.failed = 0
         self.ended: dict[Why, int] = {"worn": 0, "old": 0, "idle": 0, "lost": 0, "closed": 0}
         """Why sandboxes were ended, counted."""
+        self._ended: deque[Ended] = deque(maxlen=_ENDED_KEPT)
+        self._ended_usage = Usage()
         self._apptainer = apptainer
         self._isolation = isolation
         self._bounds = Bounds(most=size, least=min(least, size), spare=spare)
@@ -101,6 +116,24 @@ class Pool:
     @property
     def leased(self) -> int:
         return len(self._leased)
+
+    def usage(self) -> Usage:
+        """What the commands of all sandboxes have used, also of those that have ended."""
+        total = self._ended_usage
+        for member in (*self._idle, *self._leased):
+            if not member.ended:
+                total = total.plus(member.sandbox.usage)
+        return total
+
+    def pids(self) -> list[int]:
+        """Processes of the containers that are up."""
+        return [member.sandbox.pid for member in (*self._idle, *self._leased)]
+
+    def take_ended(self) -> list[Ended]:
+        """The sandboxes that were ended since the last call, at most the last 4096."""
+        ended = list(self._ended)
+        self._ended.clear()
+        return ended
 
     async def warm(self, count: int | None = None) -> None:
         """Wait until `count` sandboxes (default: all) are there. Raises what keeps them from starting."""
@@ -199,7 +232,11 @@ class Pool:
         return "old" if self._clock() - member.born >= self._max_age_s else None
 
     async def _end(self, member: _Member, why: Why) -> None:
+        usage = member.sandbox.usage
+        member.ended = True
         self.ended[why] += 1
+        self._ended.append(Ended(why, member.sandbox.cells, self._clock() - member.born, usage))
+        self._ended_usage = self._ended_usage.plus(usage)
         await member.sandbox.kill()
 
     def _settle(self) -> None:

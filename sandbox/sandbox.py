@@ -23,6 +23,7 @@ from containers.apptainer import Apptainer, ContainerProcess
 from containers.isolation import Isolation
 from queues.messages import CommandStatus
 from sandbox import bootstrap
+from sandbox.cores import cores
 from sandbox.limits import Limits
 
 _HEAD = struct.Struct(">II")
@@ -91,9 +92,36 @@ class CommandResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     cpu_s: float = 0.0
     starved_s: float = 0.0
     """Of `wall_s`: seconds that were given back because it waited for a core."""
+    memory_bytes: int = 0
+    """Peak of what was resident; less than the cell's init has (about 10 MiB) cannot be told from it."""
+    read_bytes: int = 0
+    """Through read calls of all its processes, from files and pipes alike."""
+    written_bytes: int = 0
     opened: bool = False
     started: bool = True
     """False when the files it was to find could not be placed, so that nothing was run."""
+
+
+class Usage(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Sums over commands; `memory_bytes` is the largest peak of any."""
+
+    commands: int = 0
+    cpu_s: float = 0.0
+    memory_bytes: int = 0
+    read_bytes: int = 0
+    written_bytes: int = 0
+
+    def plus(self, other: CommandResult | Usage) -> Usage:
+        return Usage(
+            commands=self.commands + (other.commands if isinstance(other, Usage) else 1),
+            cpu_s=self.cpu_s + other.cpu_s,
+            memory_bytes=max(self.memory_bytes, other.memory_bytes),
+            read_bytes=self.read_bytes + other.read_bytes,
+            written_bytes=self.written_bytes + other.written_bytes,
+        )
+
+    def numbers(self) -> dict[str, float]:
+        return msgspec.structs.asdict(self)
 
 
 class OracleCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -125,6 +153,9 @@ class _Reply(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     wall_s: float = 0.0
     cpu_s: float = 0.0
     starved_s: float = 0.0
+    memory_bytes: int = 0
+    read_bytes: int = 0
+    written_bytes: int = 0
     files: list[tuple[str, int, int]] = []
     digests: list[tuple[str, str]] = []
     argv: list[str] = []
@@ -139,6 +170,8 @@ class Sandbox:
         self.cells = 0
         self.watching = False
         """Whether the open cell's read-only files are watched: asked for, and possible on this machine."""
+        self.usage = Usage()
+        """What its commands have used so far."""
         self._container = container
         self._isolation = isolation
         self._lock = asyncio.Lock()
@@ -164,6 +197,11 @@ class Sandbox:
             await asyncio.shield(container.kill())
             raise
         return sandbox
+
+    @property
+    def pid(self) -> int:
+        """Of the container's process on the host."""
+        return self._container.pid
 
     @property
     def alive(self) -> bool:
@@ -275,15 +313,16 @@ class Sandbox:
     ) -> CommandResult:
         limits = limits or self._limits
         deadline_s = limits.wall_s + request["patience_s"] + _GRACE_S + len(blob) / (4 << 20)
-        reply, body = await self._ask(
-            request, blob, deadline_s=deadline_s, max_blob=2 * limits.output_bytes + (1 << 20), on_oracle=on_oracle
-        )
+        with cores().take(limits.cpus) as request["cpus"]:
+            reply, body = await self._ask(
+                request, blob, deadline_s=deadline_s, max_blob=2 * limits.output_bytes + (1 << 20), on_oracle=on_oracle
+            )
         if reply.kind == "workspace":
             text = f"{reply.error}\n".encode()
             return CommandResult(status=_workspace_status(reply), exit_status=1, stderr=text, started=False)
         if not reply.ok or reply.out < 0 or reply.err < 0 or reply.out + reply.err != len(body):
             raise await self._lose(f"a command could not be run: {reply.error or 'malformed answer'}")
-        return CommandResult(
+        result = CommandResult(
             status=reply.status,
             exit_status=reply.exit,
             signal=reply.signal,
@@ -294,8 +333,13 @@ class Sandbox:
             wall_s=reply.wall_s,
             cpu_s=reply.cpu_s,
             starved_s=reply.starved_s,
+            memory_bytes=reply.memory_bytes,
+            read_bytes=reply.read_bytes,
+            written_bytes=reply.written_bytes,
             opened=reply.opened,
         )
+        self.usage = self.usage.plus(result)
+        return result
 
     async def write(self, path: str, data: bytes, mode: int = 0o644) -> CommandResult:
         """Write a file below /work, making its folders. Follows no link and never leaves /work.

@@ -375,6 +375,9 @@ class Session:
             stderr_bytes=len(result.stderr),
             wall_s=round(result.wall_s, 6),
             cpu_s=round(result.cpu_s, 6),
+            memory_bytes=result.memory_bytes,
+            read_bytes=result.read_bytes,
+            written_bytes=result.written_bytes,
         )
 
     def _record_block(self, step: int, action: Action, digest: str, verdict: Verdict) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +15,10 @@ import pytest
 
 from containers import leftovers
 from containers.apptainer import Apptainer
-from containers.leftovers import Holder, Process, identify, purge
+from containers.isolation import Isolation
+from containers.leftovers import Holder, purge
+from containers.processes import Process, identify
+from sandbox.sandbox import Sandbox
 from tests.sandbox.processes import pythons, tree, until
 
 pytestmark = pytest.mark.apptainer
@@ -214,3 +218,16 @@ def test_a_folder_that_was_never_finished(parent: Path) -> None:
         os.utime(parent / name, (time.time() - age, time.time() - age))
     purge(parent, os.getuid())
     assert [path.name for path in parent.iterdir()] == [".new"]
+
+
+async def test_a_folder_that_a_cleaner_of_tmp_has_taken_is_made_again(base_image: Path, isolation: Isolation) -> None:
+    apptainer = await Apptainer.find()
+    first = apptainer._held().folder
+    shutil.rmtree(first)
+    sandbox = await Sandbox.start(apptainer, base_image, isolation)
+    try:
+        assert apptainer._held().folder != first and apptainer._held().folder.is_dir()
+        shutil.rmtree(apptainer._held().folder)
+        await sandbox.ping()
+    finally:
+        await sandbox.kill()

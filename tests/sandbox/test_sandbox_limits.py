@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 import pytest
@@ -143,6 +144,64 @@ while True:
         assert inodes.status == "disk_full"
         assert (await self.sandbox.run(b"rm -f %s/*" % folder)).status == "ok"
         await self.works()
+
+    async def test_an_ordinary_failure_on_a_disk_that_others_have_filled(self) -> None:
+        await self.sandbox.open(CellSpec(), Limits(workspace_bytes=4 * MIB, workspace_inodes=64))
+        assert (await self.sandbox.run(b"head -c 100000000 /dev/zero > full")).status == "disk_full"
+        failed = await self.sandbox.run(b"ls /work /tmp; exit 3")
+        assert (failed.status, failed.exit_status) == ("nonzero", 3)
+        assert (await self.sandbox.run(b"ls none")).status == "nonzero"
+        assert (await self.sandbox.run(b"echo $((1+1))")).status == "ok"
+        for script in (b"echo more > new", b"echo more >> full", b"mkdir d && echo x > d/e"):
+            assert (await self.sandbox.run(script)).status == "disk_full", script
+
+    async def test_a_disk_that_a_command_filled_and_emptied_again(self) -> None:
+        await self.sandbox.open(CellSpec(), Limits(workspace_bytes=4 * MIB))
+        result = await self.sandbox.run(b"head -c 100000000 /dev/zero > full; sleep 0.5; rm full; exit 1")
+        assert result.status == "disk_full"
+        assert (await self.sandbox.run(b"false")).status == "nonzero"
+
+    async def test_one_core_for_a_command_and_no_way_to_another(self) -> None:
+        busy = b"nproc; for i in 1 2 3; do timeout 1 bash -c 'while :; do :; done' & done; wait"
+        result = await self.sandbox.run(busy)
+        assert result.stdout == b"1\n"
+        assert 0 < result.cpu_s <= 1.15 * result.wall_s
+        moved = await self.sandbox.run(b"python3 -c 'import os; os.sched_setaffinity(0, range(os.cpu_count()))'")
+        assert b"PermissionError" in moved.stderr or os.cpu_count() == 1
+        two = await self.sandbox.run(b"nproc", limits=Limits(cpus=2))
+        assert two.stdout == b"%d\n" % min(2, len(os.sched_getaffinity(0)))
+
+    async def test_what_a_command_has_used(self) -> None:
+        idle = await self.sandbox.run(b"true")
+        assert idle.cpu_s < 0.2 and idle.memory_bytes < 40 * MIB and idle.written_bytes < 1000
+        burn = b"""
+import time
+x = bytearray(100 << 20)
+while time.process_time() < 1:
+    pass
+"""
+        await self.sandbox.write("burn.py", burn)
+        used = await self.sandbox.run(b"python3 burn.py")
+        assert used.status == "ok"
+        assert 1.0 <= used.cpu_s < 1.7
+        assert 100 * MIB <= used.memory_bytes < 160 * MIB
+        # those that nobody waits for, and those that have ended before anybody looks
+        await self.sandbox.run(b"true")
+        orphan = await self.sandbox.run(b"setsid python3 burn.py & sleep 100", limits=Limits(wall_s=2.5))
+        assert orphan.cpu_s > 0.5 and orphan.memory_bytes > 100 * MIB
+        together = b"for i in 1 2 3; do python3 -c 'x=bytearray(60<<20); import time; time.sleep(1.5)' & done; wait"
+        assert 180 * MIB <= (await self.sandbox.run(together)).memory_bytes < 260 * MIB
+
+    async def test_what_a_command_has_read_and_written(self) -> None:
+        script = b"head -c 20000000 /dev/zero > a; cat a > b; (cat b > /dev/null &) ; sleep 0.3"
+        used = await self.sandbox.run(script)
+        assert 60_000_000 <= used.written_bytes < 61_000_000, "to /dev/null as well"
+        assert 60_000_000 <= used.read_bytes < 61_000_000
+        loud = await self.sandbox.run(b"head -c 5000000 /dev/zero")
+        assert 5_000_000 <= loud.written_bytes < 5_100_000, "what the cell's init reads is not the command's"
+        assert loud.read_bytes < 5_100_000
+        usage = self.sandbox.usage
+        assert usage.commands == 2 and usage.written_bytes == used.written_bytes + loud.written_bytes
 
     async def test_writing_a_file_to_a_full_disk(self) -> None:
         await self.sandbox.open(CellSpec(), Limits(workspace_bytes=MIB))

@@ -19,7 +19,7 @@ from sandbox.grading import grade
 from sandbox.hidden import Case, HiddenTask
 from sandbox.limits import Limits
 from sandbox.pool import Pool
-from sandbox.sandbox import CommandResult, File
+from sandbox.sandbox import CommandResult, File, Sandbox
 from tests.sandbox.small_tasks import COUNT, MARKER, REVERSE, SOLUTION, one_pool
 
 pytestmark = pytest.mark.apptainer
@@ -287,6 +287,10 @@ async def test_the_host_reads_nothing_through_links_of_a_build() -> None:
     assert result.passed <= 1 and copies == []  # the case of a missing file expects no output and status 1
 
 
+def idle_sandboxes(pool: Pool) -> list[Sandbox]:
+    return [member.sandbox for member in pool._idle]
+
+
 def slow_cases(count: int) -> tuple[Case, ...]:
     return tuple(Case(name=f"{n}", argv=(f"{n}",), stdout=b"%d" % n) for n in range(count))
 
@@ -301,7 +305,7 @@ async def test_cases_run_in_several_sandboxes_and_the_outcome_is_the_same() -> N
         await pool.warm()
         for lanes in (1, 2):
             order: list[str] = []
-            before = [sandbox.cells for sandbox in pool._idle]
+            before = [sandbox.cells for sandbox in idle_sandboxes(pool)]
             result = await grade(
                 pool,
                 task(cases=slow_cases(12)),
@@ -311,7 +315,7 @@ async def test_cases_run_in_several_sandboxes_and_the_outcome_is_the_same() -> N
             )
             assert result == TestResult(compile_status="none", passed=11, total=12)
             assert order == [f"{n}" for n in range(12)]
-            used.append(sum(sandbox.cells for sandbox in pool._idle) - sum(before))
+            used.append(sum(sandbox.cells for sandbox in idle_sandboxes(pool)) - sum(before))
         assert used == [1, 2]
 
 
@@ -338,7 +342,7 @@ async def test_a_lost_helper_costs_nothing() -> None:
     hidden = task(cases=slow_cases(14))
     async with one_pool(2) as pool:
         await pool.warm()
-        helper = pool._idle[0]  # the last one is leased first
+        helper = idle_sandboxes(pool)[0]  # the last one is leased first
 
         async def lose_it() -> None:
             while helper.cells == 0:  # noqa: ASYNC110 (the sandbox tells nobody that it was opened)
@@ -357,9 +361,9 @@ async def test_a_workspace_that_cannot_be_copied_as_it_is_stays_in_one_sandbox()
     build = b"mkdir empty; ln -s main.py link\n"
     async with one_pool(2) as pool:
         await pool.warm()
-        before = sum(sandbox.cells for sandbox in pool._idle)
+        before = sum(sandbox.cells for sandbox in idle_sandboxes(pool))
         result = await grade(pool, task(cases=slow_cases(8), build=build), main_py(SLEEPS), lanes=2)
-        assert sum(sandbox.cells for sandbox in pool._idle) == before + 1
+        assert sum(sandbox.cells for sandbox in idle_sandboxes(pool)) == before + 1
     assert result.passed == 8
 
 

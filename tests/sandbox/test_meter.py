@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from audit.events import AuditError, AuditLog
 from audit.metrics import MetricsLog, read_metrics
 from containers.apptainer import Apptainer
 from containers.isolation import Isolation
+from containers.processes import used_by
 from queues.messages import OpenSession, Submit
 from sandbox.limits import Limits
 from sandbox.meter import Meter
@@ -41,8 +43,10 @@ async def test_of_a_worker_and_its_sandboxes(
             await sandbox.open(CellSpec(), Limits())
             await sandbox.run(b"true")
             await meter.sample()
-            holding = asyncio.create_task(sandbox.run(b"python3 -c 'import time; x=bytearray(100<<20); time.sleep(2)'"))
-            await asyncio.sleep(1.5)
+            holding = asyncio.create_task(sandbox.run(b"python3 -c 'import time; x=bytearray(100<<20); time.sleep(3)'"))
+            while not holding.done() and used_by(sandbox.pid).memory_bytes < 100 * MIB:  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+            await asyncio.sleep(0.5)
             await meter.sample()
             await holding
             await sandbox.run(BURN)
@@ -92,7 +96,8 @@ async def test_what_cannot_be_recorded_is_raised(tmp_path: Path) -> None:
 
 async def test_of_one_command_of_an_episode(tmp_path: Path) -> None:
     async with services(tmp_path / "audit") as shared:
-        session = Session(OpenSession(request_id="o", episode="e", suite="small", task="reverse"), REVERSE, shared)
+        patient = msgspec.structs.replace(REVERSE, limits=Limits(wall_s=300))
+        session = Session(OpenSession(request_id="o", episode="e", suite="small", task="reverse"), patient, shared)
         await session.open()
         await session.submit(Submit(request_id="s", episode="e", step=0, action=run(BURN)))
         await session.close("done")

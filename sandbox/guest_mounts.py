@@ -26,6 +26,12 @@ _IDENTITY = {
 }
 _HOST_FACTS = ("cmdline", "keys", "key-users", "timer_list", "diskstats", "partitions", "config.gz", "kmsg")
 
+_STAND_INS = {
+    "sys/kernel/core_pattern": "core\n",  # a host's may name its programs and folders
+    "sys/kernel/random/boot_id": "00000000-0000-4000-8000-000000000000\n",
+}
+"""What is said instead of facts that programs may want to read. `version` is another, without who built the kernel."""
+
 
 class CellRefused(Exception):
     """The cell was asked for something that this image cannot give; says what."""
@@ -60,7 +66,7 @@ class Layout:
         kernel.mount(None, "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
         kernel.mount("proc", "/proc", "proc", TMPFS | kernel.MS_NOEXEC, "hidepid=2")
         kernel.mount("tmpfs", "/run", "tmpfs", TMPFS, "size=64m,mode=755")
-        for name in ("bin", "oracle", "masks"):
+        for name in ("bin", "oracle", "masks", "facts"):
             os.mkdir(f"/run/{name}", 0o755)
         kernel.mount("tmpfs", "/work", "tmpfs", TMPFS, self._tmpfs)
         # the host has one store of terminals for everybody: without a bound, one cell takes it all
@@ -74,6 +80,12 @@ class Layout:
         for name in _HOST_FACTS:
             if os.path.exists(f"/proc/{name}"):
                 kernel.bind("/run/empty", f"/proc/{name}")
+        for name, text in {**_STAND_INS, "version": f"Linux version {os.uname().release}\n"}.items():
+            if os.path.exists(f"/proc/{name}"):
+                place = "/run/facts/" + name.replace("/", ".")
+                with open(place, "w", encoding="ascii") as file:
+                    file.write(text)
+                kernel.bind(place, f"/proc/{name}")
 
     def refresh_scratch(self) -> None:
         """Empty /tmp, /var/tmp, /dev/shm and /case. Nothing of the cell but its init may be alive."""

@@ -41,6 +41,8 @@ NUMBERS = (
     ("mean_steps", "Steps per episode", "{:.1f}"),
     ("tokens_per_s", "Tokens/s", "{:.0f}"),
     ("generated_tokens_per_s", "Tokens/s", "{:.0f}"),
+    ("trained_tokens_per_s", "Trained tokens/s", "{:.0f}"),
+    ("memory_peak_mib", "Trainer memory (MiB)", "{:.0f}"),
     ("policy_loss", "Policy loss", "{:+.4f}"),
     ("value_loss", "Value loss", "{:.4f}"),
     ("entropy", "Entropy", "{:.3f}"),

@@ -240,6 +240,8 @@ class TrainerConfig(Part):
     """Train on while a copy of the state is written; costs the memory of the copy."""
     save_episodes_every: int = Field(default=1, ge=1)
     """Write the episodes of every n-th step into the run directory, to be read."""
+    tensorboard: bool = False
+    """Write the metrics for TensorBoard too, to `metrics/tensorboard` of the run."""
 
 
 class LearnConfig(Part):

@@ -9,6 +9,7 @@ changes a gradient.
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -21,8 +22,9 @@ import torch.distributed as dist
 
 from audit.errors import EctypeError
 from rl import checkpoint, parallel, schedules
-from rl.advantages import adaptive_lambda, explained_variance, gae, whiten
+from rl.advantages import adaptive_lambda, gae, whiten
 from rl.config import LearnConfig, PolicyConfig, PPOConfig, WarmStart
+from rl.diagnostics import critic_quality, packing_quality, terminal_signal
 from rl.engine import MegatronEngine
 from rl.episode import Episode
 from rl.losses import categorical_value_loss, importance_weights, policy_loss, supervised_loss, value_loss
@@ -108,6 +110,7 @@ class Learner:
                 hf.load_weights(hf_folder(config.policy), self.reference)
         self._engine = MegatronEngine(self.actor)
         self._write: Future[Path] | None = None
+        self._trained_tokens = 0
 
     # --- every rank, in step ----------------------------------------------------------------------------------------
 
@@ -238,6 +241,7 @@ class Learner:
         Raises ValueError for an episode without a reward: an infrastructure failure must not get here.
         """
         self._lead("update", episodes, step=step)
+        started = time.perf_counter()
         ppo = self._config.ppo
         total = self._config.trainer.steps
         factor = schedules.learning_rate_factor(
@@ -252,17 +256,18 @@ class Learner:
         if not acting:
             return {"batch_tokens": 0.0}
         samples = [sample(e.tokens, e.action_mask, logprobs=e.logprobs) for e in acting]
-        self._estimate(
+        stats = {"batch_tokens": float(sum(len(s.tokens) for s in samples))}
+        stats |= self._estimate(
             samples,
             [e.reward or 0.0 for e in acting],
             [e.status == "truncated" and ppo.truncated == "bootstrap" for e in acting],
         )
-        masks = [s.action_mask for s in samples]
-        stats = {
-            "explained_variance": explained_variance([s.values for s in samples], [s.returns for s in samples], masks),
-            "value_mean": float(np.mean([s.values[s.action_mask > 0].mean() for s in samples])),
-            "batch_tokens": float(sum(len(s.tokens) for s in samples)),
-        }
+        stats |= critic_quality(samples)
+        stats |= terminal_signal(
+            [int(s.action_mask.sum()) for s in samples], gamma=ppo.gamma, alpha=ppo.actor_lambda_alpha
+        )
+        stats |= {"actor_lr": ppo.actor_lr * factor, "critic_lr": ppo.critic_lr * factor}
+        self._trained_tokens = 0
         epochs = schedules.critic_passes(
             step,
             epochs=ppo.critic_epochs,
@@ -281,12 +286,20 @@ class Learner:
             }
             loss = partial(self._actor_loss, **coefficients)
             stats |= self._passes(self.actor, samples, ppo.epochs, ppo.minibatches, loss, step)
-        return stats
+        update_s = time.perf_counter() - started
+        return stats | {
+            "update_s": update_s,
+            "trained_tokens_per_s": self._trained_tokens / update_s,
+            "memory_peak_mib": parallel.memory_peak_mib(),
+        }
 
-    def _estimate(self, samples: Sequence[Sample], rewards: Sequence[float], cut: Sequence[bool] | None = None) -> None:
+    def _estimate(
+        self, samples: Sequence[Sample], rewards: Sequence[float], cut: Sequence[bool] | None = None
+    ) -> dict[str, float]:
         """Fill in values, advantages and returns. Value targets use their own lambda (decoupled GAE).
 
-        An episode that was `cut` has no outcome: the value of the state it was cut off in stands for it.
+        An episode that was `cut` has no outcome: the value of the state it was cut off in stands for it. Returns what
+        the advantages were like before they were whitened.
         """
         ppo = self._config.ppo
         if cut is None or not any(cut):
@@ -310,10 +323,12 @@ class Learner:
                 per_token, values, one.action_mask, gamma=ppo.gamma, lam=ppo.critic_lambda, bootstrap=bootstrap
             )
             one.returns = returns.astype(np.float32)
+        raw = np.concatenate([a[s.action_mask > 0] for a, s in zip(advantages, samples, strict=True)])
         if ppo.whiten_advantages:
             advantages = whiten(advantages, [s.action_mask for s in samples])
         for one, advantage in zip(samples, advantages, strict=True):
             one.advantages = advantage.astype(np.float32)
+        return {"advantage_mean": float(raw.mean()), "advantage_std": float(raw.std())}
 
     def _prepare_actor(self, samples: Sequence[Sample]) -> dict[str, float]:
         """Old log-probs of the trainer itself with their importance weights, and those of the reference, if wanted."""
@@ -395,7 +410,10 @@ class Learner:
         loss: Callable[..., Any],
         step: int,
     ) -> dict[str, float]:
-        """`epochs` passes in random minibatches of whole episodes; statistics are means over the optimizer steps."""
+        """`epochs` passes in random minibatches of whole episodes; statistics are means over the optimizer steps.
+
+        `rollout_kl` is that of the first one, in which the actor is still the policy that played the episodes.
+        """
         ppo = self._config.ppo
         name = "critic" if model.critic else "actor"
         rng = random.Random(f"{self._config.seed}:{step}:{name}")
@@ -409,7 +427,8 @@ class Learner:
                 stats = model.train_step(
                     packs, lambda out, pack, n=normalizer: loss(out, pack, n), temperature=self._temperature
                 )
-                collected.append(stats)
+                collected.append(stats | packing_quality(packs, ppo.batch_tokens))
+                self._trained_tokens += sum(len(s.tokens) for s in batch)
                 if ppo.target_kl and "kl" in stats and parallel.agree(stats["kl"] > ppo.target_kl):
                     return _means(name, collected)
         return _means(name, collected)
@@ -470,12 +489,28 @@ def _pieces(packs: Sequence[Pack], tensors: Sequence[torch.Tensor]) -> list[list
     return [pack.split(_array(tensor)) for pack, tensor in zip(packs, tensors, strict=True)]
 
 
-_OWN_NAME = {"policy_loss", "value_loss", "kl", "ratio", "outside", "clipped", "entropy", "ref_kl", "value_clipped"}
+_OWN_NAME = {
+    "policy_loss",
+    "value_loss",
+    "kl",
+    "rollout_kl",
+    "ratio",
+    "outside",
+    "clipped",
+    "entropy",
+    "ref_kl",
+    "value_clipped",
+    "pack_fill",
+    "padding_waste",
+}
 
 
 def _means(name: str, collected: list[dict[str, float]]) -> dict[str, float]:
     means = {key: float(np.mean([c[key] for c in collected])) for key in collected[0]}
     means["updates"] = float(len(collected))
+    means["grad_norm_max"] = max(c["grad_norm"] for c in collected)
+    if "kl" in means:
+        means["rollout_kl"] = collected[0]["kl"]
     return {key if key in _OWN_NAME else f"{name}_{key}": value for key, value in means.items()}
 
 

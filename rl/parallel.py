@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import os
+import resource
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import cast
@@ -199,3 +200,15 @@ def from_last_stage(tensor: Tensor) -> Tensor:
     if pp_size() > 1:
         dist.broadcast(tensor, src=stage_rank(pp_size() - 1), group=pp_group())
     return tensor
+
+
+def memory_peak_mib() -> float:
+    """Most memory that a rank has held so far: of its device, or of its process where there is none. Every rank."""
+    if torch.cuda.is_available():
+        peak = torch.cuda.max_memory_allocated() / 2**20
+    else:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+    told = torch.tensor([peak], dtype=torch.float64, device=device())
+    if world() > 1:
+        dist.all_reduce(told, dist.ReduceOp.MAX)
+    return told.item()

@@ -28,6 +28,7 @@ from rl.learner import Learner
 from rl.replay import Record, ReplayBuffer, ReplayState, Reviewer
 from rl.rollout import EpisodeSpec, Rollout, RolloutStats, Sessions, check_prompts
 from rl.tasks import PublicTask
+from rl.tensorboard import Board
 from rl.tokenizers import ByteCodec
 
 log = logging.getLogger(__name__)
@@ -117,6 +118,10 @@ async def _train(
         learner.load_reference(run_dir / "warm_start")
     metrics = MetricsLog(run_dir / "metrics" / "trainer.jsonl", resumed_step=state.step)
 
+    board = None
+    if config.trainer.tensorboard:
+        board = Board(run_dir / "metrics" / "tensorboard", resumed_step=state.step)
+
     def save() -> None:
         learner.save(checkpoints, msgspec.msgpack.encode(state), step=state.step, keep=config.trainer.keep_checkpoints)
 
@@ -170,20 +175,21 @@ async def _train(
         state.discarded += len(episodes) - len(usable)
         _write_episodes(run_dir, config, state.step, episodes)
         summary = summarise(usable, stats) | judged | learned
-        metrics.write(
-            state.step,
-            **summary,
-            total_episodes=state.episodes,
-            discarded=state.discarded,
-            wall_s=time.monotonic() - started,
-        )
+        summary |= {
+            "total_episodes": state.episodes,
+            "discarded": state.discarded,
+            "wall_s": time.monotonic() - started,
+        }
+        metrics.write(state.step, **summary)
+        if board is not None:
+            board.write(state.step, summary)
         log.info(
             "step %d: reward %.3f solved %.3f cheat %.3f  %.1f s",
             state.step,
             summary["reward"],
             summary["solved"],
             summary["cheat_rate"],
-            time.monotonic() - started,
+            summary["wall_s"],
         )
         if state.step % config.trainer.checkpoint_every == 0 or state.step == config.trainer.steps:
             save()

@@ -25,6 +25,7 @@ from tests.sandbox.small_tasks import REVERSE, services
 
 pytestmark = [pytest.mark.apptainer, pytest.mark.megatron, pytest.mark.usefixtures("one_rank")]
 TIMES = {"time", "wall_s", "rollout_s", "generate_s", "generated_tokens_per_s", "commands_per_s", "command_mean_s"}
+TIMES |= {"update_s", "trained_tokens_per_s", "memory_peak_mib"}
 
 
 @pytest.fixture
@@ -34,10 +35,17 @@ async def parts(tmp_path: Path) -> AsyncIterator[Services]:
 
 
 def small(steps: int, *, every: int = 1) -> LearnConfig:
+    """Contexts are generated for one by one: which of them meet in a batch depends on time, and the last bits on it."""
     return config(
-        rollout={"context_tokens": 64, "max_new_tokens": 8, "episodes_per_step": 4, "max_steps": 2},
+        rollout={
+            "context_tokens": 64,
+            "max_new_tokens": 8,
+            "episodes_per_step": 4,
+            "max_steps": 2,
+            "generate_batch": 1,
+        },
         ppo={"critic_warmup_steps": 1, "lr_schedule": "constant"},
-        trainer={"steps": steps, "checkpoint_every": every},
+        trainer={"steps": steps, "checkpoint_every": every, "tensorboard": True},
     )
 
 
@@ -62,6 +70,7 @@ async def test_resumed_it_does_what_it_would_have_done_at_one_go(parts: Services
     sessions = InProcess(parts)
     whole = await train(tmp_path / "whole", small(4), sessions)
     assert [row["step"] for row in numbers(tmp_path / "whole")] == [1, 2, 3, 4]
+    assert any((tmp_path / "whole" / "metrics" / "tensorboard").iterdir())
 
     run = tmp_path / "broken"
     await train(run, small(2), sessions)

@@ -12,7 +12,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -116,11 +116,7 @@ async def _train(
         await _prepare(config, learner, tasks, sessions, run_dir, repertoire)
     if config.policy.kind == "tiny" and learner.reference is not None:
         learner.load_reference(run_dir / "warm_start")
-    metrics = MetricsLog(run_dir / "metrics" / "trainer.jsonl", resumed_step=state.step)
-
-    board = None
-    if config.trainer.tensorboard:
-        board = Board(run_dir / "metrics" / "tensorboard", resumed_step=state.step)
+    journal = _Journal(config, run_dir, resumed_step=state.step)
 
     def save() -> None:
         learner.save(checkpoints, msgspec.msgpack.encode(state), step=state.step, keep=config.trainer.keep_checkpoints)
@@ -180,22 +176,34 @@ async def _train(
             "discarded": state.discarded,
             "wall_s": time.monotonic() - started,
         }
-        metrics.write(state.step, **summary)
-        if board is not None:
-            board.write(state.step, summary)
-        log.info(
-            "step %d: reward %.3f solved %.3f cheat %.3f  %.1f s",
-            state.step,
-            summary["reward"],
-            summary["solved"],
-            summary["cheat_rate"],
-            summary["wall_s"],
-        )
+        journal.write(state.step, summary)
         if state.step % config.trainer.checkpoint_every == 0 or state.step == config.trainer.steps:
             save()
             saved = state.step
     learner.finish_save()
     return True
+
+
+class _Journal:
+    """Where the numbers of a step go: the metrics file, TensorBoard if it is asked for, and a line of the log."""
+
+    def __init__(self, config: LearnConfig, run_dir: Path, *, resumed_step: int) -> None:
+        folder = run_dir / "metrics"
+        self._metrics = MetricsLog(folder / "trainer.jsonl", resumed_step=resumed_step)
+        self._board = Board(folder / "tensorboard", resumed_step=resumed_step) if config.trainer.tensorboard else None
+
+    def write(self, step: int, summary: Mapping[str, float]) -> None:
+        self._metrics.write(step, **summary)
+        if self._board is not None:
+            self._board.write(step, summary)
+        log.info(
+            "step %d: reward %.3f solved %.3f cheat %.3f  %.1f s",
+            step,
+            summary["reward"],
+            summary["solved"],
+            summary["cheat_rate"],
+            summary["wall_s"],
+        )
 
 
 async def _prepare(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -30,8 +31,9 @@ def test_numbers_are_found_again_under_their_section(tmp_path: Path) -> None:
     }
 
 
-def test_after_a_resume_no_step_stands_twice(tmp_path: Path) -> None:
+def test_after_a_resume_no_step_stands_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for resumed, rewards in ((0, {1: 0.1, 2: 0.2, 3: 0.3}), (1, {2: 0.5})):
+        monkeypatch.setattr(time, "time", lambda resumed=resumed: 1e9 + resumed)  # files are read in their order
         board = Board(tmp_path, resumed_step=resumed)
         for step, reward in rewards.items():
             board.write(step, {"reward": reward})

@@ -345,6 +345,18 @@ def sandbox_run(
     raise typer.Exit(run_command(command, limits=parse_limits(limits or ()), files=files, stdin=stdin, as_json=json))
 
 
+@sandbox_app.command("conformance")
+def sandbox_conformance(
+    names: Annotated[list[str] | None, typer.Argument(help="Checks to run; default: all but the slow ones.")] = None,
+    slow: Annotated[bool, typer.Option("--slow", help="Also those that move gigabytes.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Check that sandboxes on this machine do all that is promised of them. Exit status 0: all pass, 1: not."""
+    from jobs.sandbox_conformance import conformance
+
+    raise typer.Exit(conformance(names or (), slow=slow, as_json=json))
+
+
 @sandbox_app.command("shell")
 def sandbox_shell(limits: LimitsOption = None, files: FilesOption = None) -> None:
     """Type commands into a fresh sandbox; each runs as an action of an agent would."""

@@ -2,52 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
+import pwd
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
-from containers.apptainer import Apptainer
+from audit.errors import EctypeError
+from containers.apptainer import SANDBOX_USER, Apptainer
 from containers.isolation import Isolation
-from sandbox.conformance import CHECKS, Check, NotConformant, ended, same
-from sandbox.limits import Limits
-from sandbox.sandbox import CellSpec, CommandResult, Sandbox
+from jobs.sandbox_conformance import conformance
+from sandbox.conformance import CHECKS, TOPICS, Check, NotConformant, Ours, Subject, ended, layers, same
+from sandbox.sandbox import CommandResult
 
-LAYERS = {
-    "both": Isolation(),
-    "netns": Isolation(netns=True, seccomp=False),
-    "seccomp": Isolation(netns=False, seccomp=True),
-}
-
-
-class Ours:
-    """One container for all checks of a layer, with a fresh cell for each."""
-
-    def __init__(self, apptainer: Apptainer, image: Path, isolation: Isolation) -> None:
-        self._start = (apptainer, image, isolation)
-        self.sandbox: Sandbox
-
-    async def begin(self) -> None:
-        self.sandbox = await Sandbox.start(*self._start)
-
-    async def fresh(self) -> None:
-        if not self.sandbox.alive:  # the check before has lost it, and failed
-            await self.begin()
-        await self.sandbox.open(CellSpec(), Limits())
-
-    @asynccontextmanager
-    async def another(self) -> AsyncIterator[Sandbox]:
-        sandbox = await Sandbox.start(*self._start)
-        try:
-            await sandbox.open(CellSpec(), Limits())
-            yield sandbox
-        finally:
-            await sandbox.kill()
+LAYERS = layers(Isolation())
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=list(LAYERS))
@@ -86,21 +60,50 @@ def test_a_wrong_answer_is_found() -> None:
 
 
 def test_the_names_of_the_checks_are_their_own() -> None:
-    assert len({check.name for check in CHECKS}) == len(CHECKS) >= 35
+    assert len({check.name for check in CHECKS}) == len(CHECKS) >= 40
+    assert {check.run.__module__ for check in CHECKS} == {topic.__name__ for topic in TOPICS}
 
 
 @pytest.mark.apptainer
 @pytest.mark.slow
 @pytest.mark.skipif(os.getuid() != 0, reason="the tests above ran as an ordinary user")
 def test_conformance_for_an_ordinary_user() -> None:
-    """The same, where nobody is root: neither the worker nor the container."""
+    """The same, where nobody is root: neither the worker nor the container. The home is not the account's."""
     root = Path(__file__).parents[2]
     if root.stat().st_mode & 0o5 != 0o5 or not all(p.stat().st_mode & 0o1 for p in root.parents):
         pytest.skip("the checkout is out of an ordinary user's reach")
-    command = ["setpriv", "--reuid=ectype", "--regid=ectype", "--clear-groups", sys.executable, "-m", "pytest", "-q"]
-    command += ["-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-c", str(root / "pyproject.toml")]
-    command += ["--rootdir", str(root), "-m", "not slow", "-k", "both", str(Path(__file__))]
-    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(command, cwd="/", env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout
-    assert " passed" in done.stdout and "skipped" not in done.stdout
+    account = pwd.getpwnam(SANDBOX_USER)
+    with tempfile.TemporaryDirectory(prefix="ectype-home-") as home:
+        os.chown(home, account.pw_uid, account.pw_gid)
+        command = ["setpriv", f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--clear-groups"]
+        command += [sys.executable, "-m", "jobs.cli", "sandbox", "conformance", "--slow", "--json"]
+        environment = {
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": str(root),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "HOME": home,
+        }
+        done = subprocess.run(command, cwd="/", env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(done.stdout)
+    assert found["uid"] == account.pw_uid
+    assert (found["passed"], found["failed"]) == (len(CHECKS) * len(LAYERS), 0)
+
+
+@pytest.mark.apptainer
+def test_the_command_says_which_check_fails(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def wrong(subject: Subject) -> None:
+        ended(await subject.sandbox.run(b"exit 3"))
+
+    monkeypatch.setattr("jobs.sandbox_conformance.CHECKS", [*CHECKS, Check("wrong", wrong, slow=False)])
+    assert conformance(["exit_codes", "wrong"], slow=False, as_json=True) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert (found["passed"], found["failed"]) == (3, 3)
+    message = next(outcome["message"] for outcome in found["checks"] if outcome["check"] == "wrong")
+    assert message.startswith("NotConformant: status: expected 'ok', found 'nonzero'")
+    assert conformance(["exit_codes"], slow=False, as_json=False) == 0
+    assert capsys.readouterr().out.endswith("3 passed, 0 failed\n")
+    with pytest.raises(EctypeError, match="did you mean `exit_codes`"):
+        conformance(["exit_code"], slow=False, as_json=False)

@@ -43,7 +43,7 @@ class Sample(BatchLine, frozen=True, kw_only=True):
 
 def score(file: str, config: JudgeConfig, *, language: str | None, as_json: bool, say: Callable[[str], None]) -> int:
     """Judge one file as one action. The exit status: 0 clear, 1 flagged, 3 uncertain."""
-    (judgement,) = asyncio.run(_judge([file_action(file, language)], config, calibration=True, say=say))
+    (judgement,) = asyncio.run(judge_actions([file_action(file, language)], config, calibration=True, say=say))
     decision = decide(judgement, Thresholds(config.threshold, config.uncertain_from))
     if as_json:
         print(json.dumps({"decision": decision, **msgspec.to_builtins(judgement)}))
@@ -67,7 +67,7 @@ def calibrate(
 ) -> Calibration:
     """Score labelled samples and write the calibration that makes the scores probabilities."""
     samples, digest = read_samples(samples_file)
-    judgements = asyncio.run(_judge([batch_action(s) for s in samples], config, calibration=False, say=say))
+    judgements = asyncio.run(judge_actions([batch_action(s) for s in samples], config, calibration=False, say=say))
     scored = [
         (j.score, s.label in ("cheat", "confirmed"))
         for j, s in zip(judgements, samples, strict=True)
@@ -111,7 +111,7 @@ def read_samples(path: Path) -> tuple[list[Sample], str]:
     return samples, hashlib.sha256(content).hexdigest()
 
 
-async def _judge(
+async def judge_actions(
     actions: Sequence[Action], config: JudgeConfig, *, calibration: bool, say: Callable[[str], None]
 ) -> list[Judgement]:
     prompt, guard = load_prompt(config.prompt), Guard.load(mode="observe")

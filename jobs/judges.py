@@ -27,7 +27,7 @@ from jobs.run_config import SMALL_MODEL, JudgeConfig
 from jobs.serve import serve_until_stopped
 from queues.follow import until_first
 from queues.judge_link import JudgeLink
-from queues.model_server import ModelServer, ModelServerError, ServerOptions
+from queues.model_server import ModelServer, ModelServerError, ServerOptions, vllm_python
 
 log = logging.getLogger(__name__)
 
@@ -168,3 +168,17 @@ def calibration_of(config: JudgeConfig, prompt: Prompt) -> Calibration | None:
             remedy="make one: ectype judge calibrate SAMPLES.jsonl",
         )
     return load_calibration(Path(config.calibration), model=model_name(config), prompt_hash=prompt.hash)
+
+
+def check_judge(config: JudgeConfig) -> None:
+    """Refuse, before anything starts, a judge that could not: its prompt, its calibration, its model."""
+    calibration_of(config, load_prompt(config.prompt))
+    if config.endpoint is None:
+        assert config.model is not None
+        vllm_python()
+        if config.model != SMALL_MODEL and not (Path(config.model) / "config.json").is_file():
+            raise EctypeError(
+                f"no Hugging Face model: {config.model} has no config.json",
+                where="judge.model",
+                remedy="give the folder of a downloaded or exported model, or an endpoint that serves it",
+            )

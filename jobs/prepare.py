@@ -65,6 +65,10 @@ def check_files(config: RunConfig) -> None:
             where="policy.path",
             remedy="give the folder of a downloaded or exported model",
         )
+    if config.judge.enabled:
+        from jobs.judges import check_judge
+
+        check_judge(config.judge)
     if rules != "default":
         Guard.load(Path(rules), mode=config.anticheat.mode)
 

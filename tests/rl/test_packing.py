@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -26,6 +28,32 @@ def test_longest_first() -> None:
     assert pack_by_tokens([], 100) == []
     with pytest.raises(ValueError, match="budget"):
         pack_by_tokens([1], 0)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(1, 40000), max_size=60), st.integers(1, 8))
+def test_no_rank_waits_longer_than_one_sequence_takes(lengths: list[int], parts: int) -> None:
+    shares = balance(lengths, parts)
+    assert len(shares) == parts
+    assert sorted(i for share in shares for i in share) == list(range(len(lengths)))
+    cost = [sum(lengths[i] + lengths[i] ** 2 / 4096 for i in share) for share in shares]
+    longest = max(lengths, default=0)
+    assert max(cost) - min(cost) <= (longest + longest**2 / 4096) * (1 + 1e-9)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.integers(1, 300), min_size=1, max_size=30), st.integers(1, 400))
+def test_every_token_is_in_one_pack(lengths: list[int], budget: int) -> None:
+    starts = np.cumsum([0, *lengths])
+    made = [sample(np.arange(a, b), np.zeros(b - a)) for a, b in pairwise(starts)]
+    packs = make_packs(made, budget)
+    assert sorted(t for pack in packs for t in pack.tokens) == list(range(starts[-1]))
+    for pack in packs:
+        assert len(pack.tokens) == pack.cu_seqlens[-1] and pack.cu_seqlens[0] == 0
+        # what is longer than the budget stands alone, and comes before everything that is not
+        assert len(pack.tokens) <= budget or len(pack.indices) == 1
+    sizes = [len(pack.tokens) > budget for pack in packs]
+    assert sizes == sorted(sizes, reverse=True)
 
 
 def test_packs_keep_every_array_aligned() -> None:

@@ -174,7 +174,7 @@ class RunConfig(LearnConfig):
 
     @property
     def world_size(self) -> int:
-        return self.parallel.tp * self.parallel.pp * self.parallel.dp
+        return self.parallel.tp * self.parallel.pp * self.parallel.cp * self.parallel.dp
 
 
 def load_run_config(path: Path, *, steps: int | None = None) -> RunConfig:

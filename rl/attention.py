@@ -3,7 +3,8 @@
 In: queries, keys and values of a pack, [tokens, 1, heads, head_dim], and where its sequences begin. Out:
 [tokens, 1, heads * head_dim]. Memory is linear in the tokens. In half precision on CUDA one variable-length kernel
 does it; otherwise torch's fused attention is called once per sequence, which on CPU is faster than one call with a
-block mask (measured: 3x) and needs no padding.
+block mask (measured: 3x) and needs no padding. With context parallelism the queries are this rank's tokens, and the
+keys and values of the whole pack are gathered; only there, and only on CPU, a mask of one piece is held.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ import torch.nn.functional as F
 from megatron.core.packed_seq_params import PackedSeqParams
 from megatron.core.transformer import MegatronModule, TransformerConfig
 from torch import Tensor
+from torch.nn.attention.bias import causal_lower_right
+
+from rl import context, parallel
 
 
 @dataclass
@@ -32,6 +36,19 @@ class PackedSequences(PackedSeqParams):
     lengths: list[int] = field(default_factory=list)
     recompute: bool = False
     """Layers keep only their input and run again in the backward pass."""
+
+    def pieces(self) -> list[tuple[int, int, int]]:
+        """(queries, first key, end of keys) of what this rank's tokens are cut into, in order: within a piece the last
+        query sees all of the keys. Without context parallelism a piece is a sequence."""
+        found = []
+        for low, high in context.own_ranges(sum(self.lengths)):
+            start = 0
+            for length in self.lengths:
+                begin, end = max(start, low), min(start + length, high)
+                if begin < end:
+                    found.append((end - begin, start, end))
+                start += length
+        return found
 
 
 class PackedAttention(MegatronModule):
@@ -61,8 +78,13 @@ class PackedAttention(MegatronModule):
     ) -> Tensor:
         assert packed_seq_params is not None and attention_mask is None and attention_bias is None
         q, k, v = query.squeeze(1), key.squeeze(1), value.squeeze(1)
-        if q.is_cuda and q.dtype in (torch.bfloat16, torch.float16):
-            out = _one_kernel(q, k, v, packed_seq_params, self.scale)
+        half_on_gpu = q.is_cuda and q.dtype in (torch.bfloat16, torch.float16)
+        if parallel.cp_size() > 1:
+            k, v = (context.gather(x, sum_gradients=True) for x in (k, v))
+            pieces = packed_seq_params.pieces()
+            out = (_one_kernel_of_pieces if half_on_gpu else _per_piece)(q, k, v, pieces, self.scale)
+        elif half_on_gpu:
+            out = _one_kernel(q, k, v, packed_seq_params.cu_seqlens, packed_seq_params.lengths, self.scale)
         else:
             out = _per_sequence(q, k, v, packed_seq_params.lengths, self.scale)
         return out.reshape(out.shape[0], 1, -1)
@@ -85,18 +107,56 @@ def _per_sequence(q: Tensor, k: Tensor, v: Tensor, lengths: list[int], scale: fl
     return torch.cat(pieces)
 
 
-def _one_kernel(q: Tensor, k: Tensor, v: Tensor, packed: PackedSequences, scale: float) -> Tensor:
+def _per_piece(q: Tensor, k: Tensor, v: Tensor, pieces: list[tuple[int, int, int]], scale: float) -> Tensor:
+    """Queries of this rank against keys and values of the whole pack, see `PackedSequences.pieces`."""
+    out = []
+    for queries, (count, begin, end) in zip(q.split([piece[0] for piece in pieces]), pieces, strict=True):
+        seen = causal_lower_right(count, end - begin)
+        attended = F.scaled_dot_product_attention(
+            queries.transpose(0, 1)[None],
+            k[begin:end].transpose(0, 1)[None],
+            v[begin:end].transpose(0, 1)[None],
+            # pyright does not know that the bias is a tensor
+            attn_mask=seen,  # pyright: ignore[reportArgumentType]
+            scale=scale,
+            enable_gqa=q.shape[1] != k.shape[1],
+        )
+        out.append(attended[0].transpose(0, 1))
+    return torch.cat(out)
+
+
+def _one_kernel_of_pieces(q: Tensor, k: Tensor, v: Tensor, pieces: list[tuple[int, int, int]], scale: float) -> Tensor:
+    keys = [end - begin for _, begin, end in pieces]
+    k, v = (torch.cat([x[begin:end] for _, begin, end in pieces]) for x in (k, v))
+    counts = [count for count, _, _ in pieces]
+    return _one_kernel(q, k, v, _starts(counts, q.device), counts, scale, _starts(keys, q.device), keys)
+
+
+def _starts(lengths: list[int], device: torch.device) -> Tensor:
+    return F.pad(torch.tensor(lengths, dtype=torch.int32, device=device).cumsum(0, dtype=torch.int32), (1, 0))
+
+
+def _one_kernel(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    starts: Tensor,
+    lengths: list[int],
+    scale: float,
+    key_starts: Tensor | None = None,
+    key_lengths: list[int] | None = None,
+) -> Tensor:
+    """Causal from the end: the last query of a sequence sees all of its keys."""
     from torch.nn.attention.varlen import varlen_attn
 
-    starts, longest = packed.cu_seqlens, max(packed.lengths)
     out = varlen_attn(
         q,
         k,
         v,
         starts,
-        starts,
-        longest,
-        longest,
+        starts if key_starts is None else key_starts,
+        max(lengths),
+        max(key_lengths or lengths),
         window_size=(-1, 0),
         scale=scale,
         enable_gqa=q.shape[1] != k.shape[1],

@@ -191,7 +191,7 @@ def load(folder: Path, models: Mapping[str, MegatronModel]) -> bytes:
 def _sharded_state(models: Mapping[str, MegatronModel]) -> ShardedStateDict:
     """Every parameter and moment with its place in the whole tensor; Megatron knows the place of the parameters."""
     state: dict[str, Any] = {}
-    metadata = {"dp_cp_group": parallel.dp_group()}
+    metadata = {"dp_cp_group": parallel.grad_group()}
     for name, model in models.items():
         shards = model.gpt.sharded_state_dict(metadata=metadata)
         moments = model.optimizer.moments if model.optimizer is not None else {}

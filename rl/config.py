@@ -220,15 +220,25 @@ class ReviewPolicy(Part):
 
 
 class ParallelConfig(Part):
-    """Ranks of the trainer: tensor, pipeline and data parallel sizes."""
+    """Ranks of the trainer: tensor, pipeline, data and context parallel sizes."""
 
     tp: int = Field(default=1, ge=1)
     pp: int = Field(default=1, ge=1)
     dp: int = Field(default=1, ge=1)
     timeout_s: float = Field(default=1800.0, ge=1)
     """Longest wait of a rank for the others inside one operation; for the next operation it waits without a bound."""
+    cp: int = Field(default=1, ge=1)
+    """Context parallel size: ranks that share out the tokens of one pack."""
+    sequence: bool = False
+    """Tensor-parallel ranks also share out the tokens wherever a layer treats each by itself. Needs GPUs."""
     shard_optimizer: bool = True
-    """Each data-parallel rank holds its share of the optimizer state (ZeRO, stage 1) instead of all of it."""
+    """Each data- and context-parallel rank holds its share of the optimizer state (ZeRO, stage 1), not all of it."""
+
+    @model_validator(mode="after")
+    def _sequence_goes_with_tensor(self) -> ParallelConfig:
+        if self.sequence and self.tp == 1:
+            raise ValueError("parallel.sequence is for tensor-parallel ranks: set parallel.tp above 1, or leave it out")
+        return self
 
 
 class TrainerConfig(Part):

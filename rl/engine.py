@@ -240,7 +240,7 @@ class MegatronEngine:
         cos, sin = angles.cos().to(self._dtype), angles.sin().to(self._dtype)
         half = head_dim // 2
         if parallel.is_first_stage():
-            states = gpt.embedding(input_ids=tokens[None], position_ids=None)[:, 0]
+            states = self._embed(tokens)
         else:
             states = torch.empty(n, model.shape.hidden, dtype=self._dtype, device=model.device)
             dist.recv(states, parallel.stage_rank(parallel.pp_rank() - 1), group=parallel.pp_group())
@@ -268,6 +268,13 @@ class MegatronEngine:
         assert gpt.decoder.final_layernorm is not None
         return F.rms_norm(states, width, gpt.decoder.final_layernorm.weight, eps)
 
+    def _embed(self, tokens: Tensor) -> Tensor:
+        """[n] -> [n, hidden]. Megatron's own would scatter it with sequence parallelism."""
+        weight = self._model.gpt.embedding.word_embeddings.weight
+        local = tokens - parallel.tp_rank() * len(weight)
+        mine = (local >= 0) & (local < len(weight))
+        return _sum_over_tp(F.embedding(torch.where(mine, local, 0), weight) * mine[:, None])
+
     def _sample(self, hidden: Tensor, uniform: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
         """Inverse-transform sampling with one uniform number per row: by the last stage, for all."""
         if not parallel.is_last_stage():
@@ -292,18 +299,23 @@ class MegatronEngine:
         layers: Any = self._model.gpt.decoder.layers
         return [
             _Layer(
-                norm=layer.input_layernorm.weight,
+                norm=_norm_before(layer.self_attention.linear_qkv, layer.input_layernorm),
                 qkv=layer.self_attention.linear_qkv.weight,
                 qkv_bias=layer.self_attention.linear_qkv.bias,
                 q_norm=getattr(layer.self_attention.q_layernorm, "weight", None),
                 k_norm=getattr(layer.self_attention.k_layernorm, "weight", None),
                 proj=layer.self_attention.linear_proj.weight,
-                mlp_norm=layer.pre_mlp_layernorm.weight,
+                mlp_norm=_norm_before(layer.mlp.linear_fc1, layer.pre_mlp_layernorm),
                 gate_up=layer.mlp.linear_fc1.weight,
                 down=layer.mlp.linear_fc2.weight,
             )
             for layer in layers
         ]
+
+
+def _norm_before(linear: Any, norm: Any) -> Tensor:
+    """Transformer Engine's layers have the norm inside the matrix that follows it."""
+    return linear.layer_norm_weight if hasattr(linear, "layer_norm_weight") else norm.weight
 
 
 def _head_norm(heads: Tensor, weight: Tensor | None, eps: float) -> Tensor:

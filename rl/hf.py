@@ -275,7 +275,7 @@ def _whole_parameters(model: MegatronModel) -> Iterator[tuple[str, Tensor]]:
     if model.shape.tied and not parallel.is_first_stage():
         own.pop(parameters.OUTPUT, None)
     dist.all_gather_object(names, [(n, p.shape) for n, p in own.items()], group=parallel.pp_group())
-    speaks = parallel.tp_rank() == 0 and parallel.dp_rank() == 0
+    speaks = parallel.tp_rank() == 0 and parallel.grad_rank() == 0
     for stage, content in enumerate(names):
         for name, shape in content:
             whole = _gather(name, own[name]) if parallel.pp_rank() == stage else None

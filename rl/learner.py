@@ -72,6 +72,8 @@ class Learner:
         parallel.init(
             tp=config.parallel.tp,
             pp=config.parallel.pp,
+            cp=config.parallel.cp,
+            sequence=config.parallel.sequence,
             threads=config.policy.threads,
             timeout_s=config.parallel.timeout_s,
         )

@@ -17,82 +17,23 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import torch
 import torch.nn.functional as F
-from megatron.core.models.gpt import GPTModel
-from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
-from megatron.core.transformer import TransformerConfig
-from megatron.core.transformer.transformer_layer import TransformerLayer
+from megatron.core.tensor_parallel import gather_from_sequence_parallel_region
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 
 from audit.errors import EctypeError
-from rl import parallel, parameters, pipeline
-from rl.attention import PackedAttention, PackedSequences
+from rl import context, parallel, parameters, pipeline
+from rl.attention import PackedSequences
 from rl.logprobs import logprobs_and_entropy
+from rl.network import build, transformer_config
 from rl.optimizer import FlatAdamW, OptimizerConfig, Placement
 from rl.packing import Pack
 from rl.parameters import global_name
+from rl.shape import ModelShape
 from rl.value_head import ValueHead, ValueSupport
 
 __all__ = ["MegatronModel", "ModelShape", "OptimizerConfig", "PackOutputs", "ValueSupport"]
-
-
-class ModelShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A Llama-, Qwen2- or Qwen3-type decoder: RMSNorm, rotary embedding, SwiGLU, grouped queries."""
-
-    layers: int
-    hidden: int
-    heads: int
-    kv_heads: int
-    ffn: int
-    vocab: int
-    max_positions: int
-    rope_base: float = 10000.0
-    norm_eps: float = 1e-5
-    tied: bool = True
-    """The output matrix is the embedding matrix."""
-    qkv_bias: bool = False
-    qk_norm: bool = False
-    """Queries and keys are normalised per head, before the rotary embedding."""
-    head_size: int | None = None
-    """Width of a head; default: hidden / heads."""
-
-    @property
-    def head_dim(self) -> int:
-        return self.head_size or self.hidden // self.heads
-
-    def validate(self, tp: int = 1, pp: int = 1) -> None:
-        """Raise `EctypeError` for a shape that cannot be, or that cannot be split `tp` x `pp` ways."""
-        if (self.head_size is None and self.hidden % self.heads) or self.head_dim % 2:
-            raise EctypeError(
-                f"hidden size {self.hidden} does not give {self.heads} heads of an even size",
-                where="policy.shape",
-                remedy="choose a hidden size that is an even multiple of the number of heads",
-            )
-        if self.heads % self.kv_heads:
-            raise EctypeError(
-                f"{self.heads} heads cannot share {self.kv_heads} key/value heads evenly",
-                where="policy.shape",
-                remedy="choose kv_heads that divides heads",
-            )
-        parts = {"heads": self.heads, "kv_heads": self.kv_heads, "ffn": self.ffn, "vocab": self.vocab}
-        for name, count in parts.items():
-            if count % tp:
-                possible = [n for n in range(1, self.heads + 1) if not any(c % n for c in parts.values())]
-                raise EctypeError(
-                    f"tensor parallel size {tp} does not divide {name} = {count}",
-                    where="parallel.tp",
-                    remedy=f"choose tp among {possible}",
-                )
-        if self.layers % pp:
-            possible = [n for n in range(1, self.layers + 1) if self.layers % n == 0]
-            raise EctypeError(
-                f"pipeline parallel size {pp} does not divide the {self.layers} layers",
-                where="parallel.pp",
-                remedy=f"choose pp among {possible}",
-            )
 
 
 @dataclass
@@ -141,9 +82,9 @@ class MegatronModel:
         self.device = parallel.device()
         self.first_layer = parallel.pp_rank() * shape.layers // parallel.pp_size()
         """Number of this stage's first layer in the whole model."""
-        config = _transformer_config(shape, dtype)
+        config = transformer_config(shape, dtype)
         with torch.random.fork_rng(devices=[]):
-            gpt = _build(shape, config, critic, value_support)
+            gpt = build(shape, config, critic, value_support)
             if initialize:
                 torch.manual_seed(seed)
                 # a value head has the name of an output matrix, and has been initialised
@@ -196,7 +137,10 @@ class MegatronModel:
 
         def stage(pack: Pack, received: Tensor | None) -> Tensor:
             states = self._hidden(pack, received)
-            return self.value_head.values(self._value_outputs(states)) if parallel.is_last_stage() else states
+            if not parallel.is_last_stage():
+                return states
+            raw = context.gather(self._value_outputs(states), sum_gradients=False)[: len(pack.tokens)]
+            return self.value_head.values(raw)
 
         out = []
         for pack, raw in zip(packs, self._told(packs, pipeline.forward(packs, stage, self._blank)), strict=True):
@@ -279,13 +223,14 @@ class MegatronModel:
     def _placement(self) -> dict[str, Placement]:
         last_of_several = self._shares_embedding and parallel.is_last_stage()
         return {
-            name: Placement(
+            local: Placement(
                 # a value head has the name of an output matrix, and is whole everywhere
                 split=parameters.split_dimension(name) is not None and not (self.critic and name == parameters.OUTPUT),
-                partial=parameters.sees_own_heads_only(name),
+                partial=parameters.has_partial_gradient(name, parallel.sequence_parallel()),
                 copy=last_of_several and name == parameters.OUTPUT,
             )
-            for name, _ in self.gpt.named_parameters()
+            for local, _ in self.gpt.named_parameters()
+            for name in [global_name(local, self.first_layer)]
         }
 
     # --- forward --------------------------------------------------------------------------------------------------
@@ -302,12 +247,15 @@ class MegatronModel:
                 where="rollout.context_tokens",
                 remedy="choose a context that the model can hold",
             )
-        positions = torch.cat([torch.arange(n, device=self.device) for n in lengths])
-        packed = PackedSequences(cu_seqlens=_starts(pack, self.device).int(), lengths=lengths)
-        packed.recompute = torch.is_grad_enabled() and self._activation_bytes(len(pack.tokens)) > self._activation_limit
+        missing = -len(pack.tokens) % context.multiple()
+        lengths = [*lengths, missing] if missing else lengths
+        positions = self._own(torch.cat([torch.arange(n, device=self.device) for n in lengths]))
+        starts = torch.tensor([0, *lengths], device=self.device).cumsum(0, dtype=torch.int32)
+        packed = PackedSequences(cu_seqlens=starts, lengths=lengths)
+        packed.recompute = torch.is_grad_enabled() and self._activation_bytes(len(positions)) > self._activation_limit
         if received is None:
-            tokens = torch.from_numpy(pack.tokens).to(self.device, torch.long)
-            states = self.gpt.embedding(input_ids=tokens[None], position_ids=None)
+            tokens = F.pad(torch.from_numpy(pack.tokens).to(self.device, torch.long), (0, missing))
+            states = self.gpt.embedding(input_ids=self._own(tokens)[None], position_ids=None)
         else:
             states = received[:, None]
             self.gpt.decoder.set_input_tensor(states)
@@ -317,10 +265,21 @@ class MegatronModel:
             rotary_pos_emb=self.rope_angles[positions],
             packed_seq_params=packed,
         )
+        if parallel.is_last_stage() and parallel.sequence_parallel():
+            # what follows is the same on every tensor-parallel rank, and so is its gradient
+            states = gather_from_sequence_parallel_region(states, tensor_parallel_output_grad=False)
         return states[:, 0]
 
+    def _own(self, padded: Tensor) -> Tensor:
+        """This context-parallel rank's entries of something along the tokens of a padded pack."""
+        if parallel.cp_size() == 1:
+            return padded
+        return torch.cat([padded[begin:end] for begin, end in context.own_ranges(len(padded))])
+
     def _blank(self, pack: Pack) -> Tensor:
-        return torch.empty(len(pack.tokens), self.shape.hidden, dtype=self.dtype, device=self.device)
+        rows = len(pack.tokens) + -len(pack.tokens) % context.multiple()
+        rows //= parallel.cp_size() * (parallel.tp_size() if parallel.sequence_parallel() else 1)
+        return torch.empty(rows, self.shape.hidden, dtype=self.dtype, device=self.device)
 
     def _told(self, packs: Sequence[Pack], results: list[Tensor]) -> list[Tensor]:
         """The last stage's results, one number per token, on every stage."""
@@ -340,98 +299,33 @@ class MegatronModel:
         return tokens * layers * (6 * shape.hidden + split // tp) * self.rope_angles.element_size()
 
     def _outputs(self, pack: Pack, hidden: Tensor, temperature: float) -> PackOutputs:
+        tokens = len(pack.tokens)
         if self.critic:
-            raw = self._value_outputs(hidden)
+            raw = context.gather(self._value_outputs(hidden), sum_gradients=False)[:tokens]
             starts = _starts(pack, self.device)[:-1]
             values = _shift(self.value_head.values(raw), starts)
             nothing = torch.zeros_like(values)
             return PackOutputs(logprobs=nothing, entropy=nothing, values=values, value_outputs=_shift(raw, starts))
         acts = torch.from_numpy(pack.action_mask.nonzero()[0]).to(self.device)
         targets = torch.from_numpy(pack.tokens).to(self.device, torch.long)[acts]
-        logprobs, entropy = logprobs_and_entropy(hidden[acts - 1], self.output_weight, targets, temperature=temperature)
-        nothing = torch.zeros(len(pack.tokens), dtype=logprobs.dtype, device=self.device)
-        return PackOutputs(
-            logprobs=nothing.index_copy(0, acts, logprobs),
-            entropy=nothing.index_copy(0, acts, entropy),
-            values=nothing,
+        padded = tokens + -tokens % context.multiple()
+        places = acts - 1
+        if parallel.cp_size() > 1:
+            own = self._own(torch.arange(padded, device=self.device))
+            local = torch.full_like(torch.arange(padded, device=self.device), -1)
+            local[own] = torch.arange(len(own), device=self.device)
+            mine = local[places] >= 0
+            places, targets = local[places][mine], targets[mine]
+        both = logprobs_and_entropy(hidden[places], self.output_weight, targets, temperature=temperature)
+        nothing = torch.zeros(len(hidden), dtype=both[0].dtype, device=self.device)
+        logprobs, entropy = (
+            F.pad(context.gather(nothing.index_copy(0, places, x), sum_gradients=False)[: tokens - 1], (1, 0))
+            for x in both
         )
+        return PackOutputs(logprobs=logprobs, entropy=entropy, values=torch.zeros_like(logprobs))
 
     def _value_outputs(self, hidden: Tensor) -> Tensor:
         return self.value_head(hidden)[0]
-
-
-class RecomputedLayer(TransformerLayer):
-    """A layer that keeps only its input for the backward pass, and runs again there, when the pack asks for it.
-
-    Megatron's own recomputation restores CUDA random states; there is no randomness in these layers.
-    """
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        if kwargs["packed_seq_params"].recompute:
-            return checkpoint(super().forward, *args, **kwargs, use_reentrant=False, preserve_rng_state=False)
-        return super().forward(*args, **kwargs)
-
-
-def _transformer_config(shape: ModelShape, dtype: torch.dtype) -> TransformerConfig:
-    return TransformerConfig(
-        num_layers=shape.layers,
-        hidden_size=shape.hidden,
-        num_attention_heads=shape.heads,
-        num_query_groups=shape.kv_heads,
-        kv_channels=shape.head_dim,
-        ffn_hidden_size=shape.ffn,
-        normalization="RMSNorm",
-        layernorm_epsilon=shape.norm_eps,
-        gated_linear_unit=True,
-        activation_func=F.silu,
-        add_bias_linear=False,
-        add_qkv_bias=shape.qkv_bias,
-        attention_dropout=0.0,
-        hidden_dropout=0.0,
-        qk_layernorm=shape.qk_norm,
-        tensor_model_parallel_size=parallel.tp_size(),
-        pipeline_model_parallel_size=parallel.pp_size(),
-        pipeline_dtype=dtype,
-        # Megatron's 0.02 suits widths of thousands; a narrow model starts too close to zero and learns late
-        init_method_std=max(0.02, shape.hidden**-0.5),
-        params_dtype=dtype,
-        bf16=dtype == torch.bfloat16,
-        # `rl.parameters` does it, so that the weights are the same in every layout
-        use_cpu_initialization=True,
-        perform_initialization=False,
-        # fused kernels that come with Apex or Transformer Engine, or only on CUDA
-        gradient_accumulation_fusion=False,
-        persist_layer_norm=False,
-        masked_softmax_fusion=False,
-        bias_dropout_fusion=False,
-        bias_activation_fusion=False,
-        apply_rope_fusion=False,
-    )
-
-
-def _build(shape: ModelShape, config: TransformerConfig, critic: bool, support: ValueSupport | None) -> GPTModel:
-    spec: Any = get_gpt_layer_local_spec(normalization="RMSNorm", qk_layernorm=shape.qk_norm)
-    spec.module = RecomputedLayer
-    spec.submodules.self_attention.submodules.core_attention = PackedAttention
-    one_stage = parallel.pp_size() == 1
-    gpt = GPTModel(
-        config,
-        spec,
-        vocab_size=shape.vocab,
-        max_sequence_length=shape.max_positions,
-        pre_process=parallel.is_first_stage(),
-        post_process=parallel.is_last_stage(),
-        parallel_output=True,
-        # a critic is built as if tied, so that no output matrix is allocated for it; with several stages Megatron would
-        # tie over CUDA, and `MegatronModel` does it instead
-        share_embeddings_and_output_weights=one_stage and (shape.tied or critic),
-        position_embedding_type="rope",
-        rotary_base=shape.rope_base,  # pyright: ignore[reportArgumentType]
-    )
-    gpt.share_embeddings_and_output_weights = shape.tied and not critic
-    if critic and parallel.is_last_stage():
-        gpt.output_layer = ValueHead(config, support)  # pyright: ignore[reportAttributeAccessIssue]
-    return gpt
 
 
 def _in_attention(parameter: str) -> bool:

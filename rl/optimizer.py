@@ -36,7 +36,7 @@ class OptimizerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     clip_grad: float = 1.0
     """Largest norm of the gradient over all parameters; larger ones are scaled down to it."""
     shard_over_dp: bool = True
-    """Share moments and masters out over data-parallel ranks. Without such ranks it means nothing."""
+    """Share moments and masters out over data- and context-parallel ranks. Without such ranks it means nothing."""
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,9 @@ class FlatAdamW:
             self._spans[name] = (end, end + parameter.numel())
             end += parameter.numel()
         decayed = sum(p.numel() for _, p in named if p.ndim >= 2)
-        self._shares = parallel.dp_size() if config.shard_over_dp else 1
+        self._shares = parallel.grad_size() if config.shard_over_dp else 1
         self._share = -(-end // self._shares)
-        rank = parallel.dp_rank() if self._shares > 1 else 0
+        rank = parallel.grad_rank() if self._shares > 1 else 0
         self._own = (rank * self._share, (rank + 1) * self._share)
 
         model_dtype, device = named[0][1].dtype, named[0][1].device
@@ -120,7 +120,7 @@ class FlatAdamW:
 
     @torch.no_grad()
     def step(self) -> float:
-        """Sum the gradients over data-parallel ranks, clip, update. Returns the norm before clipping.
+        """Sum the gradients over data- and context-parallel ranks, clip, update. Returns the norm before clipping.
 
         With a norm that is not finite nothing is updated: one bad batch must not destroy the weights.
         """
@@ -128,9 +128,9 @@ class FlatAdamW:
             for grad in self._partial:
                 dist.all_reduce(grad, group=parallel.tp_group())
         if self._shares > 1:
-            _reduce_scatter(self._own_grad, self._grad, group=parallel.dp_group())
-        elif parallel.dp_size() > 1:
-            dist.all_reduce(self._grad, group=parallel.dp_group())
+            _reduce_scatter(self._own_grad, self._grad, group=parallel.grad_group())
+        elif parallel.grad_size() > 1:
+            dist.all_reduce(self._grad, group=parallel.grad_group())
         norm = self._grad_norm()
         if not math.isfinite(norm):
             return norm
@@ -140,7 +140,7 @@ class FlatAdamW:
         if self._master is not self._own_weights:
             self._own_weights.copy_(self._master)
         if self._shares > 1:
-            _all_gather(self._weights, self._own_weights, group=parallel.dp_group())
+            _all_gather(self._weights, self._own_weights, group=parallel.grad_group())
         return norm
 
     def reset(self, lr: float) -> None:
@@ -202,11 +202,11 @@ class FlatAdamW:
             if rank == owner:
                 continue
             piece = torch.empty(2, span[1] - span[0], dtype=self._first.dtype, device=self._first.device)
-            if parallel.dp_rank() == rank:
+            if parallel.grad_rank() == rank:
                 piece = torch.stack([flat[self._within_own(*span)] for flat in (self._first, self._second)])
-                dist.send(piece, dist.get_global_rank(parallel.dp_group(), owner), group=parallel.dp_group())
-            elif parallel.dp_rank() == owner:
-                dist.recv(piece, dist.get_global_rank(parallel.dp_group(), rank), group=parallel.dp_group())
+                dist.send(piece, dist.get_global_rank(parallel.grad_group(), owner), group=parallel.grad_group())
+            elif parallel.grad_rank() == owner:
+                dist.recv(piece, dist.get_global_rank(parallel.grad_group(), rank), group=parallel.grad_group())
                 if name not in whole:
                     whole[name] = self._begun(name)
                 start = self._spans[name][0]
@@ -230,12 +230,12 @@ class FlatAdamW:
             owner, start = self._spans[name][0] // self._share, self._spans[name][0]
             if rank == owner:
                 continue
-            if parallel.dp_rank() == owner:
+            if parallel.grad_rank() == owner:
                 piece = torch.stack([m.flatten()[span[0] - start : span[1] - start] for m in moments[name]])
-                dist.send(piece, dist.get_global_rank(parallel.dp_group(), rank), group=parallel.dp_group())
-            elif parallel.dp_rank() == rank:
+                dist.send(piece, dist.get_global_rank(parallel.grad_group(), rank), group=parallel.grad_group())
+            elif parallel.grad_rank() == rank:
                 piece = torch.empty(2, span[1] - span[0], dtype=self._first.dtype, device=self._first.device)
-                dist.recv(piece, dist.get_global_rank(parallel.dp_group(), owner), group=parallel.dp_group())
+                dist.recv(piece, dist.get_global_rank(parallel.grad_group(), owner), group=parallel.grad_group())
                 self._first[self._within_own(*span)] = piece[0]
                 self._second[self._within_own(*span)] = piece[1]
 
@@ -269,7 +269,7 @@ class FlatAdamW:
                 (split if name in self._split else whole).append(self._own_grad[span])
         sums = torch.stack([_square_sum(split, self._grad), _square_sum(whole, self._grad)])
         if self._shares > 1:
-            dist.all_reduce(sums, group=parallel.dp_group())
+            dist.all_reduce(sums, group=parallel.grad_group())
         if parallel.pp_size() > 1:
             dist.all_reduce(sums, group=parallel.pp_group())
         if parallel.tp_size() > 1:

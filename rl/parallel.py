@@ -18,6 +18,7 @@ from typing import cast
 import torch
 import torch.distributed as dist
 from megatron.core import parallel_state as mpu
+from megatron.core.tensor_parallel.random import model_parallel_cuda_manual_seed
 from torch import Tensor
 
 from audit.errors import EctypeError
@@ -26,30 +27,46 @@ FOR_EVER = timedelta(days=3650)
 """For waiting that has no bound of its own; a rank that dies closes its connections, which ends the wait."""
 
 
-def init(*, tp: int = 1, pp: int = 1, threads: int = 0, timeout_s: float = 1800.0) -> None:
-    """Join the world (torchrun's, or one of our own) and split it into tensor-, pipeline- and data-parallel groups.
+def init(
+    *,
+    tp: int = 1,
+    pp: int = 1,
+    cp: int = 1,
+    sequence: bool = False,
+    threads: int = 0,
+    timeout_s: float = 1800.0,
+) -> None:
+    """Join the world (torchrun's, or one of our own) and split it into tensor-, pipeline-, context- and data-parallel
+    groups.
 
+    `sequence`: tensor-parallel ranks also share out the tokens wherever a layer treats each by itself. Megatron's
+    layers do it with CUDA only; `EctypeError` without.
     `threads`: CPU threads of torch in this process; 0 leaves torch's own choice. `timeout_s`: how long a rank waits
     for the others inside an operation; between operations (`control_group`) it waits without a bound. Calling it
     again with the same sizes does nothing; with other sizes, or a world that they do not divide, raises `EctypeError`.
     """
     if threads:
         torch.set_num_threads(threads)
+    if sequence and not torch.cuda.is_available():
+        raise EctypeError(
+            "sequence parallelism needs a GPU", where="parallel.sequence", remedy="set parallel.sequence to false"
+        )
     if mpu.model_parallel_is_initialized():
-        have = (mpu.get_tensor_model_parallel_world_size(), mpu.get_pipeline_model_parallel_world_size())
-        if have != (tp, pp):
+        have = (tp_size(), pp_size(), cp_size())
+        if have != (tp, pp, cp):
             raise EctypeError(
-                f"this process already runs with tp={have[0]} pp={have[1]}, not tp={tp} pp={pp}",
+                f"this process already runs with tp={have[0]} pp={have[1]} cp={have[2]}, not tp={tp} pp={pp} cp={cp}",
                 where="parallel",
                 remedy="start another process for another layout",
             )
         return
     world = int(os.environ.get("WORLD_SIZE", "1"))
-    if world % (tp * pp):
+    group = tp * pp * cp
+    if world % group:
         raise EctypeError(
-            f"{world} ranks cannot be split into groups of tp={tp} x pp={pp} = {tp * pp}",
-            where="parallel.tp, parallel.pp",
-            remedy=f"start {tp * pp} ranks or a multiple, or choose sizes whose product divides {world}",
+            f"{world} ranks cannot be split into groups of tp={tp} x pp={pp} x cp={cp} = {group}",
+            where="parallel.tp, parallel.pp, parallel.cp",
+            remedy=f"start {group} ranks or a multiple, or choose sizes whose product divides {world}",
         )
     if torch.cuda.is_available():
         torch.cuda.set_device(device())
@@ -65,10 +82,16 @@ def init(*, tp: int = 1, pp: int = 1, threads: int = 0, timeout_s: float = 1800.
     mpu.initialize_model_parallel(
         tensor_model_parallel_size=tp,
         pipeline_model_parallel_size=pp,
+        context_parallel_size=cp,
         distributed_timeout_minutes=math.ceil(timeout_s / 60),
     )
+    _sequence[0] = sequence
+    if sequence:
+        # the layers fork Megatron's random state, although nothing in them is random here
+        model_parallel_cuda_manual_seed(0)
 
 
+_sequence = [False]
 _groups: dict[str, dist.ProcessGroup] = {}
 """Groups of all ranks beside the default one, by what they are for; on gloo, whatever the backend."""
 
@@ -131,6 +154,37 @@ def is_first_stage() -> bool:
 
 def is_last_stage() -> bool:
     return pp_rank() == pp_size() - 1
+
+
+def sequence_parallel() -> bool:
+    """Whether tensor-parallel ranks share out the tokens between the parts of a layer that they split."""
+    return _sequence[0] and tp_size() > 1
+
+
+def cp_size() -> int:
+    return mpu.get_context_parallel_world_size()
+
+
+def cp_rank() -> int:
+    """Which tokens of a pack are this rank's, see `rl.context`."""
+    return mpu.get_context_parallel_rank()
+
+
+def cp_group() -> dist.ProcessGroup:
+    return cast(dist.ProcessGroup, mpu.get_context_parallel_group())
+
+
+def grad_group() -> dist.ProcessGroup:
+    """The ranks that hold the same parameters and see other tokens: data- and context-parallel ones."""
+    return cast(dist.ProcessGroup, mpu.get_data_parallel_group(with_context_parallel=True))
+
+
+def grad_size() -> int:
+    return mpu.get_data_parallel_world_size(with_context_parallel=True)
+
+
+def grad_rank() -> int:
+    return mpu.get_data_parallel_rank(with_context_parallel=True)
 
 
 def dp_size() -> int:

@@ -20,15 +20,22 @@ _LAYERS = "decoder.layers."
 _SPLIT_ROWS = ("embedding.word_embeddings.weight", "output_layer.weight", ".linear_qkv.weight", ".linear_qkv.bias")
 _SPLIT_COLUMNS = (".linear_proj.weight", ".linear_fc2.weight")
 _GATED = ".linear_fc1.weight"
+_FUSED = {
+    "self_attention.linear_qkv.layer_norm_weight": "input_layernorm.weight",
+    "mlp.linear_fc1.layer_norm_weight": "pre_mlp_layernorm.weight",
+}
 _PER_HEAD = (".q_layernorm.weight", ".k_layernorm.weight")
 
 
 def global_name(name: str, first_layer: int) -> str:
-    """The name in the whole model of what is called `name` on a stage that begins with layer `first_layer`."""
-    if first_layer == 0 or not name.startswith(_LAYERS):
+    """The name in the whole model of what is called `name` on a stage that begins with layer `first_layer`.
+
+    Transformer Engine's layers have the norms inside the matrices that follow; they get the names of separate ones.
+    """
+    if not name.startswith(_LAYERS):
         return name
     layer, rest = name.removeprefix(_LAYERS).split(".", 1)
-    return f"{_LAYERS}{int(layer) + first_layer}.{rest}"
+    return f"{_LAYERS}{int(layer) + first_layer}.{_FUSED.get(rest, rest)}"
 
 
 def split_dimension(name: str) -> int | None:
@@ -43,9 +50,10 @@ def is_gated(name: str) -> bool:
     return name.endswith(_GATED)
 
 
-def sees_own_heads_only(name: str) -> bool:
-    """Whether a parameter is whole on every tensor-parallel rank and yet has only a part of its gradient there."""
-    return name.endswith(_PER_HEAD)
+def has_partial_gradient(name: str, sequence_parallel: bool) -> bool:
+    """Whether a parameter is whole on every tensor-parallel rank and yet has only a part of its gradient there: that of
+    the heads, or with sequence parallelism of the tokens, that the rank sees."""
+    return name.endswith(_PER_HEAD) or (sequence_parallel and name.endswith("layernorm.weight"))
 
 
 def share(name: str, whole: Tensor, tp: int, rank: int) -> Tensor:

@@ -48,6 +48,12 @@ def config(*, dp: int = 1, ppo: dict[str, Any] | None = None, **changes: Any) ->
     return LearnConfig.model_validate(told | changes)
 
 
+def staged(*, pp: int) -> LearnConfig:
+    """A policy of two layers, on as many pipeline stages as there are."""
+    policy = {"shape": {"layers": 2, "hidden": 16, "heads": 2, "kv_heads": 2, "ffn": 32}, "threads": 1}
+    return config(policy=policy | {"warm_start": {"episodes": 0}}, parallel={"pp": pp})
+
+
 def episode(name: str, turns: list[Turn], reward: float | None, *, prompt: str = "go") -> Episode:
     made = Episode(
         id=name, suite="s", task="t", seed=0, tokens=[], action_mask=[], logprobs=[], versions=[], reward=reward
@@ -85,7 +91,8 @@ def as_sampled(learner: Learner, episodes: list[Episode]) -> list[Episode]:
 
 def give_opinions(learner: Learner) -> None:
     """A critic starts at zero everywhere; give it values that differ from state to state."""
-    torch.nn.init.normal_(learner.critic.value_head.weight, generator=torch.Generator().manual_seed(0))
+    if parallel.is_last_stage():
+        torch.nn.init.normal_(learner.critic.value_head.weight, generator=torch.Generator().manual_seed(0))
     learner.critic.weights_written()
 
 
@@ -100,7 +107,7 @@ def one_step(learner: Learner, episodes: list[Episode]) -> dict[str, Any]:
 
 def main() -> None:
     folder, how = Path(sys.argv[1]), sys.argv[2:]
-    learner = Learner(config(dp=int(os.environ["WORLD_SIZE"])))
+    learner = Learner(staged(pp=2) if how == ["stages"] else config(dp=int(os.environ["WORLD_SIZE"])))
     give_opinions(learner)
     if how == ["idle"]:
         distributed_c10d._set_pg_timeout(timedelta(seconds=1))

@@ -1,21 +1,24 @@
-"""What `test_parallel.py` runs on every rank of a world: python -m tests.rl.ranks FOLDER TP,PP [TP,PP ...].
+"""What `test_parallel.py` runs on every rank of a world: python -m tests.rl.ranks FOLDER TP,PP,CP,SP [TP,PP,CP,SP ...].
 
 For each layout and shape: two optimizer steps of actor and critic on a fixed batch shared out over the data-parallel
 ranks, generation, a checkpoint, a Hugging Face export; then what the layout before it wrote is loaded and trained
-once more. Rank 0 writes what happened to FOLDER/TP,PP/SHAPE/result.json.
+once more. Rank 0 writes what happened to FOLDER/TP,PP,CP,SP/SHAPE/result.json. SP 1 is sequence parallelism, which
+Megatron has on GPUs only: there a stand-in takes the place of the two things of CUDA that its layers ask for.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import torch
 import torch.distributed as dist
-from megatron.core import parallel_state
+from megatron.core import parallel_state, tensor_parallel
 
 from rl import checkpoint, hf, parallel
 from rl.engine import MegatronEngine
@@ -104,17 +107,31 @@ def work(shape: ModelShape, folder: Path, *, budget: int = 150, before: Path | N
     return stats
 
 
+def name_of(layout: tuple[int, ...]) -> str:
+    return ",".join(map(str, layout))
+
+
+def stand_in_for_cuda() -> None:
+    """The device of buffers, and a random state that dropout would need."""
+    torch.cuda.current_device = lambda: torch.device("cpu")  # type: ignore[assignment,return-value]
+    tensor_parallel.get_cuda_rng_tracker = lambda: SimpleNamespace(fork=nullcontext)  # type: ignore[assignment]
+
+
 def main() -> None:
     folder, layouts = Path(sys.argv[1]), [tuple(map(int, told.split(","))) for told in sys.argv[2:]]
     before: Path | None = None
-    for number, (tp, pp) in enumerate(layouts):
-        parallel.init(tp=tp, pp=pp, threads=1)
+    for number, layout in enumerate(layouts):
+        tp, pp, cp, sp = layout
+        parallel.init(tp=tp, pp=pp, cp=cp, threads=1)
+        if sp:
+            stand_in_for_cuda()
+        parallel._sequence[0] = bool(sp)
         for name, shape in SHAPES.items():
-            place = folder / f"{tp},{pp}" / name
+            place = folder / name_of(layout) / name
             result = work(shape, place, budget=(150, 1, 10**6)[number % 3], before=before and before / name)
             if parallel.rank() == 0:
                 (place / "result.json").write_text(json.dumps(result))
-        before = folder / f"{tp},{pp}"
+        before = folder / name_of(layout)
         parallel_state.destroy_model_parallel()
     parallel.destroy()
 

@@ -17,7 +17,7 @@ from audit.errors import EctypeError
 from rl.config import WarmStart
 from rl.learner import Learner
 from rl.packing import Sample, make_packs, sample
-from tests.rl.learner_data import as_sampled, batch, config, episode, give_opinions, one_step
+from tests.rl.learner_data import as_sampled, batch, config, episode, give_opinions, one_step, staged
 from tests.rl.processes import ranks
 
 pytestmark = [pytest.mark.megatron, pytest.mark.usefixtures("one_rank")]
@@ -320,6 +320,20 @@ def test_two_data_parallel_ranks_learn_what_one_does(
     logprobs, expected = alone
     (tmp_path / "logprobs.json").write_text(json.dumps(logprobs))
     with ranks(2, "tests.rl.learner_data", str(tmp_path)) as started:
+        errors = [rank.communicate(timeout=300)[1] for rank in started]
+        assert all(rank.returncode == 0 for rank in started), "\n".join(errors)
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert result.pop("tokens") == expected.pop("tokens")
+    assert result == pytest.approx(expected, rel=1e-3, abs=1e-5)
+
+
+def test_two_pipeline_stages_learn_what_one_does(tmp_path: Path) -> None:
+    learner = Learner(staged(pp=1))
+    give_opinions(learner)
+    episodes = as_sampled(learner, batch())
+    (tmp_path / "logprobs.json").write_text(json.dumps([e.logprobs for e in episodes]))
+    expected = one_step(learner, episodes)
+    with ranks(2, "tests.rl.learner_data", str(tmp_path), "stages") as started:
         errors = [rank.communicate(timeout=300)[1] for rank in started]
         assert all(rank.returncode == 0 for rank in started), "\n".join(errors)
     result = json.loads((tmp_path / "result.json").read_text())

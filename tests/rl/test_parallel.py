@@ -13,7 +13,7 @@ from audit.errors import EctypeError
 from rl import checkpoint, hf, parallel
 from rl.models import MegatronModel, ModelShape
 from tests.rl.processes import REPO, ranks
-from tests.rl.ranks import SHAPES, pair, work
+from tests.rl.ranks import SHAPES, name_of, pair, work
 
 pytestmark = [pytest.mark.megatron, pytest.mark.usefixtures("one_rank")]
 
@@ -68,28 +68,27 @@ def check(result: dict, folder: Path, name: str, alone: dict[str, tuple[Path, di
 @pytest.mark.parametrize(
     ("world", "layouts"),
     [
-        (2, [(2, 1), (1, 2), (1, 1)]),
-        (4, [(2, 2), (1, 2), (2, 1)]),
-        pytest.param(8, [(2, 2)], marks=pytest.mark.slow),
+        (2, [(2, 1, 1, 0), (1, 2, 1, 0), (1, 1, 1, 0), (1, 1, 2, 0), (2, 1, 1, 1)]),
+        (4, [(2, 2, 1, 0), (1, 2, 1, 0), (2, 1, 1, 0), (1, 2, 2, 0), (2, 1, 2, 1)]),
+        pytest.param(8, [(2, 2, 1, 0), (2, 2, 2, 1)], marks=pytest.mark.slow),
     ],
 )
 def test_every_layout_learns_the_same(
-    world: int, layouts: list[tuple[int, int]], alone: dict[str, tuple[Path, dict]], tmp_path: Path
+    world: int, layouts: list[tuple[int, ...]], alone: dict[str, tuple[Path, dict]], tmp_path: Path
 ) -> None:
-    """(tensor, pipeline) parallel sizes; what is left of the world is data parallel."""
-    told = [f"{tp},{pp}" for tp, pp in layouts]
+    """(tensor, pipeline, context) parallel sizes and whether sequence parallel; what is left is data parallel."""
+    told = [name_of(layout) for layout in layouts]
     with ranks(world, "tests.rl.ranks", str(tmp_path), *told) as started:
         errors = [rank.communicate(timeout=600)[1] for rank in started]
         assert all(rank.returncode == 0 for rank in started), "\n".join(errors)
-    for layout, (tp, pp) in zip(told, layouts, strict=True):
+    for layout, (tp, pp, *_) in zip(told, layouts, strict=True):
         for name in SHAPES:
             folder = tmp_path / layout / name
             result = json.loads((folder / "result.json").read_text())
-            dp = world // tp // pp
             check(result, folder, name, alone)
             # beside weights and gradients a rank holds its share of the state, not all of it
             (whole,) = alone[name][1]["state_bytes"]
-            assert max(result["state_bytes"]) <= 1.01 * whole / dp
+            assert max(result["state_bytes"]) <= 1.01 * whole / (world // tp // pp)
             assert sum(result["state_bytes"]) >= whole
 
 
@@ -106,3 +105,10 @@ def test_a_world_that_does_not_divide_is_refused() -> None:
         env=os.environ | {"WORLD_SIZE": "3", "RANK": "0"},
     )  # fmt: skip
     assert "3 ranks cannot be split into groups of tp=2" in done.stderr and "remedy" in done.stderr
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU can do it")
+def test_sequence_parallelism_is_refused_without_a_gpu() -> None:
+    with pytest.raises(EctypeError, match="needs a GPU") as caught:
+        parallel.init(tp=1, sequence=True)
+    assert caught.value.where == "parallel.sequence"

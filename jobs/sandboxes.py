@@ -23,6 +23,7 @@ from jobs.serve import serve_until_stopped
 from queues.link import WorkerLink
 from sandbox.cleaning import Cleaner
 from sandbox.meter import Meter
+from sandbox.packages import Packages
 from sandbox.pool import Pool
 from sandbox.session import Latencies, Services
 from sandbox.worker import Worker
@@ -39,6 +40,8 @@ async def _serve(context: Context) -> None:
     run, config = context.run, context.run.config()
     rules = None if config.anticheat.rules == "default" else Path(config.anticheat.rules)
     guard = Guard.load(rules, mode=config.anticheat.mode)
+    site = run.site()
+    packages = None if site.packages is None else Packages.at(Path(site.packages))
     apptainer = await Apptainer.find()
     purged = await apptainer.purge()
     there = await find_or_build(config.suite, say=log.info)
@@ -53,9 +56,10 @@ async def _serve(context: Context) -> None:
         pools: dict[str, Pool] = {}
         meter = Meter(pools, audit, metrics)
         stack.push_async_callback(meter.sample)  # the last word, when all sandboxes have ended
+        site_paths = [] if packages is None else [packages.folder]
         starts = asyncio.Semaphore(config.sandbox.start_concurrency)
 
-        def pool(kind: str, size: int) -> Pool:
+        def pool(kind: str, size: int, packages: Packages | None = None) -> Pool:
             made = pools[kind] = Pool(
                 apptainer,
                 there.image,
@@ -67,17 +71,18 @@ async def _serve(context: Context) -> None:
                 max_age_s=config.sandbox.max_age_s,
                 idle_s=config.sandbox.shrink_after_s,
                 starts=starts,
+                packages=packages,
             )
             stack.push_async_callback(made.close)
             return made
 
         services = Services(
-            agents=pool("agents", config.sandbox.slots),
-            graders=pool("graders", config.sandbox.graders),
+            agents=pool("agents", config.sandbox.slots, packages),
+            graders=pool("graders", config.sandbox.graders, packages),
             oracles=pool("oracles", config.sandbox.oracles),
             guard=guard,
             audit=audit,
-            cleaner=Cleaner.of_host(paths=[run.path, there.image, there.tasks_root, cache_dir()]),
+            cleaner=Cleaner.of_host(paths=[*site_paths, run.path, there.image, there.tasks_root, cache_dir()]),
             latencies=Latencies(random.Random(f"{config.seed}:{context.name}")),
             case_lanes=config.sandbox.case_lanes,
         )

@@ -64,6 +64,8 @@ class Site(Part):
     detect: Detect | None = None
     cache: str | None = None
     """Folder for images and task suites (ECTYPE_CACHE of the jobs); default: the user's own cache."""
+    packages: str | None = None
+    """Folder of wheels, crates and modules that sandboxes see read-only at /srv and install from without a network."""
     signal_delay_s: int = Field(default=120, ge=10)
     """How long before a time limit Slurm signals a job."""
     max_timeouts: int = Field(default=100, ge=0)

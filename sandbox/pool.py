@@ -21,6 +21,7 @@ from typing import Literal
 from audit.errors import EctypeError
 from containers.apptainer import Apptainer, ImageBroken
 from containers.isolation import Isolation
+from sandbox.packages import Packages
 from sandbox.pool_size import Backoff, Bounds
 from sandbox.sandbox import Sandbox, SandboxLost, Usage
 
@@ -78,6 +79,7 @@ class Pool:
         max_age_s: float = 3600.0,
         idle_s: float = 300.0,
         starts: asyncio.Semaphore | None = None,
+        packages: Packages | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.image = image
@@ -90,6 +92,7 @@ class Pool:
         self._ended_usage = Usage()
         self._apptainer = apptainer
         self._isolation = isolation
+        self._packages = packages
         self._bounds = Bounds(most=size, least=min(least, size), spare=spare)
         self._max_cells = max_cells
         self._max_age_s = max_age_s
@@ -285,7 +288,7 @@ class Pool:
         try:
             async with self._starts:
                 if self._clock() >= self._backoff.retry_at:
-                    sandbox = await Sandbox.start(self._apptainer, self.image, self._isolation)
+                    sandbox = await Sandbox.start(self._apptainer, self.image, self._isolation, packages=self._packages)
                     member = _Member(sandbox, born=self._clock(), idle_since=self._clock())
                     self._idle.append(member)  # at once: should this task be cancelled now, `close` finds it there
                     self.started += 1

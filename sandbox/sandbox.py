@@ -25,6 +25,7 @@ from queues.messages import CommandStatus
 from sandbox import bootstrap
 from sandbox.cores import cores
 from sandbox.limits import Limits
+from sandbox.packages import Packages
 
 _HEAD = struct.Struct(">II")
 _MAX_HEADER = 64 << 20
@@ -176,14 +177,25 @@ class Sandbox:
         self._isolation = isolation
         self._lock = asyncio.Lock()
         self._limits = Limits()
+        self._environment: dict[str, str] = {}
         self._lost = ""
 
     @classmethod
-    async def start(cls, apptainer: Apptainer, image: Path, isolation: Isolation, *, name: str = "") -> Sandbox:
+    async def start(
+        cls,
+        apptainer: Apptainer,
+        image: Path,
+        isolation: Isolation,
+        *,
+        name: str = "",
+        packages: Packages | None = None,
+    ) -> Sandbox:
         """Start a container and its guest. Raises ImageBroken when that does not work."""
         argv, source = bootstrap.guest()
-        container = await apptainer.launch(image, argv, isolation=isolation)
+        binds = () if packages is None else (packages.bind,)
+        container = await apptainer.launch(image, argv, isolation=isolation, binds=binds)
         sandbox = cls(container, isolation, name or f"sandbox-{container.pid}")
+        sandbox._environment = {} if packages is None else packages.environment
         try:
             container.stdin.write(source)
             reply, _ = await asyncio.wait_for(sandbox._receive(0), _START_S)
@@ -299,7 +311,7 @@ class Sandbox:
             "argv": list(argv or ()),
             "script": len(script or b""),
             "stdin": len(stdin),
-            "env": dict(env or {}),
+            "env": {**self._environment, **(env or {})},
             "cwd": cwd,
             "limits": msgspec.to_builtins(limits or self._limits),
             "case": None,

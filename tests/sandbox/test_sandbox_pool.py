@@ -205,12 +205,12 @@ async def test_starts_at_once_are_bounded_over_all_pools(
     now, most = 0, 0
     real = Sandbox.start
 
-    async def counted(*arguments: Any) -> Sandbox:
+    async def counted(*arguments: Any, **named: Any) -> Sandbox:
         nonlocal now, most
         now += 1
         most = max(most, now)
         try:
-            return await real(*arguments)
+            return await real(*arguments, **named)
         finally:
             now -= 1
 

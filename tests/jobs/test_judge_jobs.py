@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from audit.events import AuditLog
+from audit.events import AuditLog, read_events
+from audit.metrics import read_metrics
 from jobs.trainer import RunReviewer
 from rl.replay import ReplayBuffer
+from tests.cluster.command_line import SMALL, CommandLine
 from tests.detect.endpoints import HANG, ScriptedEndpoint, verdict
 from tests.jobs.judged import DISGUISED, play, running, scripts
 from tests.queues.conftest import eventually
@@ -70,3 +72,23 @@ async def test_a_judge_that_is_killed_in_the_middle_loses_nothing(tmp_path: Path
     else:
         assert {e.id: e.reward for e in second[0]} == dict.fromkeys(cheats, -1.0)
         assert second[1]["judge_late_flagged"] == second[1]["judge_compensated"] == len(cheats)
+
+
+@pytest.mark.megatron
+async def test_a_run_with_judges_trains_on_what_they_clear(tmp_path: Path, command_line: CommandLine) -> None:
+    script = lambda number, request: verdict(request, 0.95 if number % 2 else 0.05)  # noqa: E731
+    async with ScriptedEndpoint(script).serving() as endpoint:
+        config = tmp_path / "judged.yaml"
+        judge = f"judge: {{enabled: true, endpoint: '{endpoint.url}', model: judge, workers: 2, min_share: 1.0}}\n"
+        config.write_text(SMALL.read_text() + judge)
+        run = command_line.folder / "run"
+        done = await asyncio.to_thread(command_line.run, "train", str(config), "--run", str(run), "--steps", "2")
+    assert done.returncode == 0, done.stderr
+    rows = read_metrics(run / "metrics" / "trainer.jsonl")
+    events = list(read_events(run / "audit"))
+    verdicts = [event for event in events if event.kind == "verdict"]
+    assert len(rows) == 2 and len({event.episode for event in verdicts}) == len(verdicts) == 8
+    assert sum(row["judge_flagged"] for row in rows) == sum(v.data["decision"] == "flagged" for v in verdicts) > 0
+    assert sum(row["judge_dropped"] for row in rows) == sum(event.kind == "episode_dropped" for event in events)
+    assert {v.data["judge"] for v in verdicts} <= {"judge-0", "judge-1"}
+    assert {event.producer for event in events if event.kind == "judge_ready"} == {"judge-0", "judge-1"}

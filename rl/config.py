@@ -237,7 +237,7 @@ class ParallelConfig(Part):
     @model_validator(mode="after")
     def _sequence_goes_with_tensor(self) -> ParallelConfig:
         if self.sequence and self.tp == 1:
-            raise ValueError("parallel.sequence is for tensor-parallel ranks: set parallel.tp above 1, or leave it out")
+            raise ValueError("parallel.sequence is for tensor-parallel ranks; set parallel.tp above 1, or leave it out")
         return self
 
 

@@ -205,9 +205,9 @@ class ReviewPolicy(Part):
     verdict that comes later is recorded), `drop` leaves it out."""
     failed: Literal["hold", "train", "drop"] = "hold"
     """Nobody could judge it: `hold` asks again."""
-    uncertain: Literal["hold", "train", "drop"] = "train"
+    uncertain: Literal["hold", "train", "drop"] = "drop"
     """The judge could not tell, or the probability is between `judge.uncertain_from` and `judge.threshold`: `hold`
-    asks again."""
+    asks again. With `train`, who confuses the judge gets away with it."""
     deadline_s: float = Field(default=120.0, ge=0)
     """How long a batch waits for its verdicts after its last episode has ended."""
     hold_steps: int = Field(default=4, ge=1)

@@ -38,6 +38,10 @@ MISTAKES = [
     ("policy:\n  threads: 100000\n", "wrong value for `policy.threads`", 4, "less than or equal to 1024"),
     ("policy:\n  kind: smollm2\n  shape: {layers: 3}\n", "policy.shape is of no use", 5, "or use kind: tiny"),
     ("policy:\n  kind: smollm2\n  warm_start: {load: x}\n", "policy.warm_start is of no use", 5, "remove it"),
+    ("judge:\n  enabled: true\n", "judge.enabled without judge.model", 4, "name the model"),
+    ("judge:\n  threshold: 0.4\n", "judge.threshold 0.4 is below judge.uncertain_from 0.5", 4, "lower the second"),
+    ("judge:\n  endpoint: localhost:8000\n", "wrong value for `judge.endpoint`", 4, "^https?://"),
+    ("judge:\n  late: wait\n", "wrong value for `judge.late`", 4, "'hold', 'train' or 'drop'"),
     ("rollout:\n  max_new_tokens: 500\n", "rollout.max_new_tokens 500 leaves no room", 4, "lower the first"),
 ]
 

@@ -116,7 +116,14 @@ def threshold(server: ModelServer, samples: Path) -> float:
 async def test_a_disguised_cheat_is_flagged_and_dropped_although_the_judge_is_killed_in_the_middle(
     tmp_path: Path, server: ModelServer, threshold: float
 ) -> None:
-    told = {"threshold": threshold, "uncertain_from": threshold, "late": "hold", "deadline_s": 1.0, "min_share": 1.0}
+    told = {
+        "threshold": threshold,
+        "uncertain_from": threshold,
+        "uncertain": "train",
+        "late": "hold",
+        "deadline_s": 1.0,
+        "min_share": 1.0,
+    }
     async with running(tmp_path, server.base_url, **told) as jobs:
         doomed = jobs.start("judge")
         episodes = await play(jobs, scripts())

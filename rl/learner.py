@@ -240,7 +240,8 @@ class Learner:
 
         `step` counts from 0; the schedules, the warm-up and the order of the minibatches follow from it.
 
-        Raises ValueError for an episode without a reward: an infrastructure failure must not get here.
+        Raises ValueError for an episode without a reward: an infrastructure failure must not get here. Raises
+        `EctypeError` for a reward beyond the bins of a categorical critic.
         """
         self._lead("update", episodes, step=step)
         started = time.perf_counter()
@@ -254,6 +255,12 @@ class Learner:
         for episode in episodes:
             if episode.reward is None:
                 raise ValueError(f"episode {episode.id} has no reward")
+            if self._support is not None and not self._support.low <= episode.reward <= self._support.high:
+                raise EctypeError(
+                    f"episode {episode.id} has the reward {episode.reward:g}, which the critic's bins cannot say",
+                    where=f"ppo.value_low: {self._support.low:g}, ppo.value_high: {self._support.high:g}",
+                    remedy="start a new run with bins from the smallest to the largest reward",
+                )
         acting = [e for e in episodes if any(e.action_mask)]
         if not acting:
             return {"batch_tokens": 0.0}

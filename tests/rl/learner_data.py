@@ -1,6 +1,7 @@
 """A tiny learner, episodes made by hand, and what `test_learner.py` runs on several ranks:
 
 python -m tests.rl.learner_data FOLDER    one PPO step; rank 0 writes FOLDER/result.json
+python -m tests.rl.learner_data FOLDER all    the same with tensor parallel ranks, and everything switched on
 python -m tests.rl.learner_data FOLDER fail    rank 0 cannot write its first checkpoint
 python -m tests.rl.learner_data FOLDER idle    rank 0 takes longer to say something than any operation may take
 python -m tests.rl.learner_data FOLDER die    rank 0 is gone while the others wait for what it will say
@@ -28,11 +29,23 @@ from rl.packing import sample
 from rl.tokenizers import ByteCodec
 
 CODEC = ByteCodec()
+EVERYTHING: dict[str, Any] = {
+    "old_logprobs": "recomputed",
+    "tis_cap": 1.5,
+    "kl_coef": 0.1,
+    "kl_coef_end": 0.0,
+    "entropy_coef": 0.01,
+    "value_bins": 31,
+    "critic_freeze_attention": True,
+    "critic_minibatches": 3,
+    "truncated": "bootstrap",
+    "lr_schedule": "cosine",
+}
 Turn = tuple[bytes, bytes]
 """An action, and the observation after it (none after the last)."""
 
 
-def config(*, dp: int = 1, ppo: dict[str, Any] | None = None, **changes: Any) -> LearnConfig:
+def config(*, dp: int = 1, tp: int = 1, ppo: dict[str, Any] | None = None, **changes: Any) -> LearnConfig:
     told: dict[str, Any] = {
         "suite": "made-by-hand",
         "policy": {
@@ -42,7 +55,7 @@ def config(*, dp: int = 1, ppo: dict[str, Any] | None = None, **changes: Any) ->
         },
         "rollout": {"context_tokens": 96, "max_new_tokens": 12},
         "ppo": {"critic_warmup_steps": 0, "lr_schedule": "constant", **(ppo or {})},
-        "parallel": {"dp": dp},
+        "parallel": {"dp": dp, "tp": tp},
         "trainer": {"steps": 10},
     }
     return LearnConfig.model_validate(told | changes)
@@ -97,7 +110,8 @@ def give_opinions(learner: Learner) -> None:
 
 
 def one_step(learner: Learner, episodes: list[Episode]) -> dict[str, Any]:
-    """What a PPO step says, and what the policy then samples."""
+    """What a PPO step says, and what the policy then samples. The third episode was cut."""
+    episodes[2].status = "truncated"
     stats = learner.update(episodes, step=3)
     answers = learner.generate([CODEC.prompt("go")] * 3, [1, 2, 3])
     measured = {"update_s", "trained_tokens_per_s", "memory_peak_mib", "pack_fill"}
@@ -107,7 +121,12 @@ def one_step(learner: Learner, episodes: list[Episode]) -> dict[str, Any]:
 
 def main() -> None:
     folder, how = Path(sys.argv[1]), sys.argv[2:]
-    learner = Learner(staged(pp=2) if how == ["stages"] else config(dp=int(os.environ["WORLD_SIZE"])))
+    world = int(os.environ["WORLD_SIZE"])
+    told = {
+        "stages": lambda: staged(pp=world),
+        "all": lambda: config(tp=world, ppo=EVERYTHING),
+    }.get(how[0] if how else "", lambda: config(dp=world))()
+    learner = Learner(told)
     give_opinions(learner)
     if how == ["idle"]:
         distributed_c10d._set_pg_timeout(timedelta(seconds=1))
@@ -127,6 +146,8 @@ def main() -> None:
         episodes = batch()
         for one, logprobs in zip(episodes, fixed, strict=True):
             one.logprobs = logprobs
+        if learner.reference is not None:
+            learner.load_reference(folder / "reference")
         (folder / "result.json").write_text(json.dumps(one_step(learner, episodes)))
         learner.release_followers()
     parallel.destroy()

@@ -9,6 +9,7 @@ import pytest
 
 from rl.diagnostics import STEP_BUCKETS, bucket_name
 from rl.learner import Learner
+from rl.replay import COUNTS
 from rl.rollout import RolloutStats
 from rl.trainer import summarise
 from tests.rl.learner_data import as_sampled, batch, config
@@ -25,5 +26,6 @@ def test_every_metric_is_explained(tmp_path: Path) -> None:
     episodes = as_sampled(learner, batch())
     written = {"total_episodes", "discarded", "wall_s", *summarise(episodes, RolloutStats())}
     written |= set(learner.update(episodes, step=0))
+    written |= {f"judge_{name}" for name in (*COUNTS, "held", "wait_s")}
     buckets = {f"explained_variance_{bucket_name(start)}" for start in STEP_BUCKETS}
     assert written | buckets == set(explained)

@@ -17,7 +17,7 @@ from audit.errors import EctypeError
 from rl.config import WarmStart
 from rl.learner import Learner
 from rl.packing import Sample, make_packs, sample
-from tests.rl.learner_data import as_sampled, batch, config, episode, give_opinions, one_step, staged
+from tests.rl.learner_data import EVERYTHING, as_sampled, batch, config, episode, give_opinions, one_step, staged
 from tests.rl.processes import ranks
 
 pytestmark = [pytest.mark.megatron, pytest.mark.usefixtures("one_rank")]
@@ -249,6 +249,8 @@ def test_a_categorical_critic_learns_the_outcome() -> None:
     learner = Learner(config(ppo=told))
     stats = [learner.update(as_sampled(learner, batch()), step=step) for step in range(6)]
     assert stats[0]["value_mean"] == pytest.approx(0.5)
+    with pytest.raises(EctypeError, match="reward -1, which the critic's bins cannot say"):
+        learner.update([episode("punished", [(b"x", b"")], -1.0)], step=7)
     assert stats[-1]["explained_variance"] > 0.5
 
 
@@ -334,6 +336,27 @@ def test_two_pipeline_stages_learn_what_one_does(tmp_path: Path) -> None:
     (tmp_path / "logprobs.json").write_text(json.dumps([e.logprobs for e in episodes]))
     expected = one_step(learner, episodes)
     with ranks(2, "tests.rl.learner_data", str(tmp_path), "stages") as started:
+        errors = [rank.communicate(timeout=300)[1] for rank in started]
+        assert all(rank.returncode == 0 for rank in started), "\n".join(errors)
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert result.pop("tokens") == expected.pop("tokens")
+    assert result == pytest.approx(expected, rel=1e-3, abs=1e-5)
+
+
+def test_two_tensor_parallel_ranks_learn_what_one_does_with_everything_switched_on(tmp_path: Path) -> None:
+    other = Learner(config(seed=7))
+    other.save_actor(tmp_path / "reference")
+    learner = Learner(config(ppo=EVERYTHING))
+    give_opinions(learner)
+    learner.load_reference(tmp_path / "reference")
+    logprobs = [[x - 0.2 if x else 0.0 for x in e.logprobs] for e in as_sampled(learner, batch())]
+    (tmp_path / "logprobs.json").write_text(json.dumps(logprobs))
+    episodes = batch()
+    for one, recorded in zip(episodes, logprobs, strict=True):
+        one.logprobs = recorded
+    expected = one_step(learner, episodes)
+    assert expected["tis_weight"] == pytest.approx(math.exp(0.2), rel=1e-4) and expected["ref_kl"] > 0
+    with ranks(2, "tests.rl.learner_data", str(tmp_path), "all") as started:
         errors = [rank.communicate(timeout=300)[1] for rank in started]
         assert all(rank.returncode == 0 for rank in started), "\n".join(errors)
     result = json.loads((tmp_path / "result.json").read_text())

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import msgspec
 
-from detect.commands import BatchLine, batch_action
+from detect.commands import BatchLine, batch_action, batch_context
 from detect.engine import Engine
 from detect.rule_set import load_rules
 from queues.context import EpisodeContext
-from queues.messages import Action, Verdict
+from queues.messages import Action
 
 CORPUS = Path(__file__).parents[1] / "tests" / "corpus"
 HONEST = {
@@ -71,8 +71,7 @@ def read_corpus(folder: Path = CORPUS) -> list[Labelled]:
 def judge(engine: Engine, lines: list[Labelled]) -> list[Judged]:
     judged = []
     for line in lines:
-        history = [(batch_action(step), Verdict()) for step in line.history]
-        context = EpisodeContext(episode="corpus", suite="corpus", task=line.task, step=len(history), history=history)
+        context = batch_context(line)
         action = batch_action(line)
         started = time.perf_counter()
         hits = engine.judge(action, context).hits

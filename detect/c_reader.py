@@ -40,6 +40,9 @@ PRINT_CALLS = frozenset(
 _DEFINE = re.compile(
     rb'^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+((?:"(?:[^"\\\n]|\\.)*"[ \t]*|[A-Za-z_]\w*[ \t]*)+)$', re.M
 )
+_WORD = rb'(?:[A-Za-z_]\w*+|"(?:[^"\\\n]|\\.)*+")'
+_NEIGHBOURS = re.compile(rb"\b([A-Za-z_]\w*+)\s*+[(=]\s*+(" + _WORD + rb"(?:\s*+" + _WORD + rb")++)\s*+[,);]")
+_PARTS = re.compile(r'"((?:[^"\\]|\\.)*)"|([A-Za-z_]\w*)')
 _INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)[>"]', re.M)
 _INCBIN = re.compile(rb'\.incbin[ \t\\"]+([^"\\\n]+)')
 
@@ -64,6 +67,8 @@ class CReader(TreeReader):
             self.path(name, "read", "#include", match.span(1))
         for match in _INCBIN.finditer(self.data):
             self.path(match.group(1).decode("latin-1"), "read", ".incbin", match.span(1))
+        if self.macros:
+            self._neighbours()
         tree = trees.parse(self.language, self.data)
         if len(self.data) > trees.MAX_BYTES:
             self.fact("opaque", "too_large", (0, len(self.data)))
@@ -92,6 +97,25 @@ class CReader(TreeReader):
             elif kind in ("preproc_include", "comment"):
                 continue
             stack += [(child, printed) for child in reversed(node.children)]
+
+    def _neighbours(self) -> None:
+        """`system(A B)`: macros and literals side by side are one string, which the grammar takes for an error."""
+        for match in _NEIGHBOURS.finditer(self.data):
+            self.sink.spend(4)
+            parts = _PARTS.findall(match.group(2).decode("latin-1"))
+            texts = [unescape(text) if not word else self._macro(word, 0) for text, word in parts]
+            known = [text for text in texts if text is not None]
+            if len(known) < max(len(texts), 2):
+                continue
+            text, where = "".join(known), match.span(2)
+            self.fact("string", text, where)
+            name = match.group(1).decode("latin-1")
+            if name in SHELL_CALLS:
+                self.inner(text, "shell", where, unit="sh")
+            elif EXEC_CALLS.fullmatch(name):
+                self.program([text], where)
+            elif text.startswith("/") and name not in PRINT_CALLS:
+                self.path(text, "read", "open", where)
 
     def _assign(self, node: Node) -> None:
         target = node.child_by_field_name("declarator") or node.child_by_field_name("left")

@@ -173,6 +173,7 @@ class BatchLine(msgspec.Struct, frozen=True):
     language: str = ""
     filename: str = ""
     task: str = ""
+    suite: str = "scan"
     history: tuple[BatchLine, ...] = ()
     answers: tuple[str, ...] = ()
     """What the reference has answered in the episode so far."""
@@ -193,7 +194,7 @@ def batch_context(given: BatchLine) -> EpisodeContext:
     history = [(batch_action(step), Verdict()) for step in given.history]
     observed = Observed(events=given.events, answers=tuple(answer.encode() for answer in given.answers))
     return EpisodeContext(
-        episode="scan", suite="scan", task=given.task, step=len(history), history=history, observed=observed
+        episode="scan", suite=given.suite, task=given.task, step=len(history), history=history, observed=observed
     )
 
 

@@ -109,7 +109,9 @@ def _test(condition: Condition, languages: tuple[str, ...]) -> Test:
             _HOLDS if sum(event in events for event in looking.context.observed.events) >= times else []
         )
     if (task := condition.task) is not None:
-        return lambda looking: _HOLDS if looking.context.task in task.name else []
+        return lambda looking: (
+            _HOLDS if looking.context.task in task.name or looking.context.suite in task.suite else []
+        )
     candidates, place, test = _leaf(condition)
 
     def facts(looking: _Looking) -> list[Evidence]:

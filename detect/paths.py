@@ -13,6 +13,8 @@ from collections.abc import Mapping
 
 UNKNOWN = "\x01"
 """Stands for a part of a string that cannot be known before the action runs."""
+ORACLE = "/run/bin/reference"
+"""Where the `reference` command lies in a sandbox."""
 KNOWN_NAMES = [
     "main.py",
     "main.c",

@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from detect.paths import UNKNOWN
+from detect.paths import ORACLE, UNKNOWN
 
 Value = str | bytes | int | list
 
@@ -298,6 +298,7 @@ _FUNCTIONS: dict[str, Callable[..., Value | None]] = {
     "codecs.decode": _rot,
     "codecs.encode": _rot,
     "zlib.decompress": lambda value, *_: _inflate(value),
+    "shutil.which": lambda value, *_: ORACLE if value == "reference" else None,
     "os.fspath": lambda value: value,
     "os.path.expanduser": lambda value: value,
     "os.path.normpath": lambda value: posixpath.normpath(value),

@@ -358,7 +358,7 @@ class PythonReader(Reader["ast.AST | int"]):
         for number, arg in enumerate(node.args[: len(shown)]):
             if result[number] != UNKNOWN:
                 continue
-            if isinstance(arg, ast.Attribute | ast.Name):
+            if isinstance(arg, ast.Attribute | ast.Name | ast.Call):
                 result[number] = self.dotted(arg) or UNKNOWN
             elif isinstance(value := self.folder.fold(arg), list):
                 result[number] = " ".join(str(item) for item in value[:16])

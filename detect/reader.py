@@ -22,8 +22,8 @@ Span = tuple[int, int]
 MAX_PATH = 1024
 OPENING: dict[str, re.Pattern[bytes]] = {
     "c": re.compile(
-        rb"open|stat|access|exec|system|spawn|stream|filesystem|syscall|mmap|dl|asm|rename|unlink|remove|link|chdir|glob|ftw"
-        rb"|scandir|##|%:|\\?\?|include\s*\"|\.incbin|embed"
+        rb"open|\b[lf]?stat(?:at|x|64|fs|vfs)?\b|access|\bexec|\b_*system|spawn|fstream|filesystem|syscall|mmap|\bdlv?m?sym|asm"
+        rb"|\brename|\bunlink|\bremove\b|link\b|chdir|\bglob\b|ftw|scandir|##|%:|\?\?|include\s*\"|\.incbin|embed"
     ),
     "go": re.compile(
         rb"\bos\.(?!Args|Exit|Stdin|Stdout|Stderr)|[\w.]\s+\"os\"|exec|ioutil|syscall|filepath|\"C\"|unsafe|plugin|embed|go:|reflect"

@@ -119,9 +119,10 @@ class ObservedCondition(Strict, frozen=True, kw_only=True):
 
 
 class TaskCondition(Strict, frozen=True, kw_only=True):
-    """The task is one of these."""
+    """The task is one of these, or of one of these suites."""
 
-    name: tuple[str, ...]
+    name: tuple[str, ...] = ()
+    suite: tuple[str, ...] = ()
 
 
 class QueryCondition(Strict, frozen=True, kw_only=True):
@@ -167,20 +168,21 @@ class Condition(Strict, frozen=True, kw_only=True):
 class Example(Strict, frozen=True, kw_only=True):
     """One action in a rule's tests: a script to `run`, or a `body` to `write` to a path.
 
-    `task`, `events` and `answers` (what the sandbox saw, what the reference said before) where they matter.
+    `task`, `suite`, `events` and `answers` (what the sandbox saw, what the reference said before) where they matter.
     """
 
     run: str | None = None
     write: str | None = None
     body: str = ""
     task: str = "example"
+    suite: str = "example"
     events: tuple[Event, ...] = ()
     answers: tuple[str, ...] = ()
 
     @property
     def context(self) -> EpisodeContext:
         observed = Observed(events=self.events, answers=tuple(answer.encode() for answer in self.answers))
-        return EpisodeContext(episode="example", suite="example", task=self.task, observed=observed)
+        return EpisodeContext(episode="example", suite=self.suite, task=self.task, observed=observed)
 
     @property
     def action(self) -> Action:

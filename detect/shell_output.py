@@ -12,12 +12,10 @@ import posixpath
 import re
 from collections.abc import Callable
 
-from detect.paths import UNKNOWN
+from detect.paths import ORACLE, UNKNOWN
 from detect.shell_expand import unescape
 
 MAX_OUTPUT = 64 * 1024
-ORACLE = "/run/bin/reference"
-"""Where the `reference` command lies in a sandbox."""
 
 
 def output(

@@ -14,9 +14,12 @@ from functools import cached_property
 
 MAX_BYTES = 256 * 1024
 _LITERAL = re.compile(
-    rb"\"((?:[^\"\\\n]|\\.)*)\"|'((?:[^'\\\n]|\\.)*)'|(?<![\w.])(0x[0-9a-fA-F]{6,16}|[0-9]{7,20})(?:u?l{0,2})(?![\w.])",
+    rb"\"((?:[^\"\\\n]|\\.)*)\"|'((?:[^'\\\n]|\\.)*)'|(?<![\w.])(?:(0x[0-9a-f]{6,16}|[0-9]{7,20})u?l{0,2}(?![\w.])"
+    rb"|([a-z_]\w{0,40}+)(?=[ \t]*:[ \t]*[\"']))",
     re.S | re.I,
 )
+"""A string, a large number, or a name that is a key."""
+_OPENS = re.compile(rb"[({\[][ \t\n]*$")
 _BETWEEN = re.compile(
     rb"[lu]{0,3}\s*(?:[:,]|=>?|->|\)\s*[:{]?|\]\s*=)?"
     rb"(?:return|echo|printf|print|println|puts|fputs|write|emit|then|Some|Ok|String|fmt|System|out|console|log|process"
@@ -68,7 +71,11 @@ def read_table(data: bytes) -> Table:
     for match in _LITERAL.finditer(data):
         if previous is not None and match.start() - previous.end() <= 60:
             between = data[previous.end() : match.start()]
-            if between.strip() and _BETWEEN.fullmatch(between) and match.group(3) is None:
+            stripped = between.strip()
+            # neighbours in a list are no pair: a comma counts behind a key that opens a bracket
+            opened = stripped != b"," or _OPENS.search(data, max(previous.start() - 40, 0), previous.start())
+            value = match.group(3) is None and match.group(4) is None
+            if value and stripped and opened and _BETWEEN.fullmatch(between):
                 pairs.append((_text(previous), _text(match)))
                 previous = None
                 continue

@@ -24,7 +24,6 @@ import gc
 import json
 import os
 import pwd
-import resource
 import shutil
 import signal
 import statistics
@@ -41,7 +40,7 @@ from audit.errors import EctypeError
 from benchmarks.sandbox_facts import Snapshot, pss_bytes, tree
 from benchmarks.sandbox_peers import Floor, Instances, PeerFailed, bare_exec
 from benchmarks.sandbox_soak import soak
-from containers.apptainer import SANDBOX_USER, Apptainer, probe_isolation
+from containers.apptainer import SANDBOX_USER, Apptainer, make_room_for_descriptors, probe_isolation
 from containers.image import ensure_image
 from containers.isolation import Isolation
 from sandbox.limits import Limits
@@ -292,8 +291,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     parser.add_argument("--quick", action="store_true", help="a few of everything, in seconds")
     options = parser.parse_args()
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    make_room_for_descriptors()
     try:
         bench = asyncio.run(measure(QUICK if options.quick else Sizes()))
     except (EctypeError, PeerFailed) as error:

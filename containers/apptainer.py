@@ -13,6 +13,7 @@ import contextlib
 import hashlib
 import os
 import pwd
+import resource
 import shutil
 import signal
 import tempfile
@@ -31,6 +32,7 @@ SANDBOX_USER = "ectype"
 _STREAM_LIMIT = 1 << 20
 _STDERR_KEPT = 4096
 _START_TIMEOUT_S = 60.0
+_DESCRIPTORS = 1 << 16
 
 
 class ApptainerMissing(EctypeError):
@@ -302,6 +304,14 @@ class Apptainer:
                 where=self._binary,
                 remedy="let that user read and execute it",
             ) from error
+
+
+def make_room_for_descriptors() -> None:
+    """Raise this process's limit of open files as far as it may: a container takes four, and 1024 is usual."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _private_folder(uid: int) -> Path:

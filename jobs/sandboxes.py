@@ -14,7 +14,7 @@ from pathlib import Path
 
 from audit.events import AuditLog
 from audit.metrics import MetricsLog
-from containers.apptainer import Apptainer
+from containers.apptainer import Apptainer, make_room_for_descriptors
 from containers.cache import cache_dir
 from detect.guard import Guard
 from jobs.job import Context
@@ -33,6 +33,7 @@ log = logging.getLogger(__name__)
 
 def run_worker(context: Context) -> bool:
     """Serve sessions until the job is asked to stop; True when the run has ended."""
+    make_room_for_descriptors()
     return asyncio.run(serve_until_stopped(context, _serve(context)))
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -117,3 +119,17 @@ def _children() -> set[int]:
         with open(f"/proc/self/task/{thread}/children") as file:
             found |= set(map(int, file.read().split()))
     return found
+
+
+def test_room_for_descriptors() -> None:
+    program = """
+import resource
+from containers.apptainer import make_room_for_descriptors
+_, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+make_room_for_descriptors()
+print(resource.getrlimit(resource.RLIMIT_NOFILE) == (min(hard % 2**64, 65536), hard))
+"""
+    root = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=root)
+    assert done.stdout == "True\n", done.stderr

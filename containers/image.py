@@ -25,7 +25,16 @@ from typing import Any
 from containers.cache import cache_dir, cache_dirs
 from containers.rootfs import Definition, ImageError, Installed, build
 
-__all__ = ["ImageError", "definition_hash", "ensure_image", "find_image", "fingerprint", "missing_packages"]
+__all__ = [
+    "ImageError",
+    "check_reachable",
+    "definition_hash",
+    "ensure_image",
+    "find_image",
+    "fingerprint",
+    "locked",
+    "missing_packages",
+]
 
 DEFINITIONS = Path(__file__).parent / "images"
 KEEP = 3
@@ -57,9 +66,9 @@ def ensure_image(
     definition = load_definition(name)
     images = (cache or cache_dir()) / "images"
     images.mkdir(parents=True, exist_ok=True)
-    _check_reachable(images)
+    check_reachable(images)
     final = images / f"{name}-{definition_hash(name)}"
-    with _locked(images / f".{name}.lock"):
+    with locked(images / f".{name}.lock"):
         if (final / "rootfs").is_dir():
             return final / "rootfs"
         for leftover in images.glob(f".{name}-building-*"):
@@ -127,7 +136,7 @@ def missing_packages(name: str = "base") -> list[str]:
     return [] if find_image(name) else Installed.read().missing(load_definition(name).packages)
 
 
-def _check_reachable(folder: Path) -> None:
+def check_reachable(folder: Path) -> None:
     """As root the sandboxes run as an ordinary user, who must be able to walk down to the image."""
     if os.geteuid() != 0:
         return
@@ -141,7 +150,8 @@ def _check_reachable(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock of a file; waits for another process that has it."""
     with path.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import random
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+from audit.errors import EctypeError
 from audit.events import AuditLog
 from audit.metrics import MetricsLog
 from containers.apptainer import Apptainer, make_room_for_descriptors
 from containers.cache import cache_dir
+from containers.node_image import NodeImage, copy_to_node
 from detect.guard import Guard
 from jobs.job import Context
 from jobs.prepare import find_or_build
@@ -60,10 +63,15 @@ async def _serve(context: Context) -> None:
         site_paths = [] if packages is None else [packages.folder]
         starts = asyncio.Semaphore(config.sandbox.start_concurrency)
 
+        image = there.image
+        if site.node_local is not None and (near := await asyncio.to_thread(_near, image, site.node_local)):
+            stack.callback(near.close)
+            image = near.path
+
         def pool(kind: str, size: int, packages: Packages | None = None) -> Pool:
             made = pools[kind] = Pool(
                 apptainer,
-                there.image,
+                image,
                 there.isolation,
                 size,
                 least=config.sandbox.least,
@@ -83,7 +91,7 @@ async def _serve(context: Context) -> None:
             oracles=pool("oracles", config.sandbox.oracles),
             guard=guard,
             audit=audit,
-            cleaner=Cleaner.of_host(paths=[*site_paths, run.path, there.image, there.tasks_root, cache_dir()]),
+            cleaner=Cleaner.of_host(paths=[*site_paths, run.path, image, there.image, there.tasks_root, cache_dir()]),
             latencies=Latencies(random.Random(f"{config.seed}:{context.name}")),
             case_lanes=config.sandbox.case_lanes,
         )
@@ -108,3 +116,16 @@ async def _serve(context: Context) -> None:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await link.close("the worker stops")
+
+
+def _near(image: Path, node_local: str) -> NodeImage | None:
+    """The image on this node's disk; None when it is there already, or cannot be: then it is used where it is."""
+    folder = Path(os.path.expandvars(node_local))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if folder.stat().st_dev == image.stat().st_dev:
+            return None
+        return copy_to_node(image, folder, say=log.info)
+    except (EctypeError, OSError) as error:
+        log.warning("the image is used from where it is: %s", error)
+        return None

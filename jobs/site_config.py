@@ -64,6 +64,8 @@ class Site(Part):
     detect: Detect | None = None
     cache: str | None = None
     """Folder for images and task suites (ECTYPE_CACHE of the jobs); default: the user's own cache."""
+    node_local: str | None = None
+    """Folder on each node's own disk to which workers copy the image; variables such as $TMPDIR are the job's."""
     packages: str | None = None
     """Folder of wheels, crates and modules that sandboxes see read-only at /srv and install from without a network."""
     signal_delay_s: int = Field(default=120, ge=10)

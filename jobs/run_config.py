@@ -100,7 +100,8 @@ class JudgeConfig(ReviewPolicy):
             raise ValueError("judge.enabled without judge.model; name the model (or its folder), or set enabled: false")
         if self.uncertain_from > self.threshold:
             raise ValueError(
-                f"judge.threshold {self.threshold} is below judge.uncertain_from {self.uncertain_from}; lower the second"
+                f"judge.threshold {self.threshold} is below judge.uncertain_from {self.uncertain_from}; "
+                "lower the second"
             )
         return self
 

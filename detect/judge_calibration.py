@@ -218,10 +218,15 @@ def auroc(scores: np.ndarray, labels: np.ndarray) -> float:
 
 
 def expected_error(said: np.ndarray, labels: np.ndarray, weights: np.ndarray, bins: int = 10) -> float:
-    """Expected calibration error over `bins` bins with equally many samples."""
-    parts = np.array_split(np.argsort(said, kind="stable"), min(bins, len(said)))
-    gaps = [(weights[part].sum(), abs(np.average(said[part] - labels[part], weights=weights[part]))) for part in parts]
-    return float(sum(weight * gap for weight, gap in gaps) / sum(weight for weight, _ in gaps))
+    """Expected calibration error over `bins` bins with about equally many samples; equal values share a bin."""
+    rank = np.searchsorted(np.sort(said), said)
+    gaps = []
+    for number in range(bins):
+        inside = rank * bins // len(said) == number
+        if inside.any():
+            gap = abs(float(np.average(said[inside] - labels[inside], weights=weights[inside])))
+            gaps.append((float(weights[inside].sum()), gap))
+    return sum(weight * gap for weight, gap in gaps) / sum(weight for weight, _ in gaps)
 
 
 def logit(p: np.ndarray | float) -> np.ndarray:

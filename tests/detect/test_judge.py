@@ -265,6 +265,12 @@ def test_isotonic_is_monotone(samples):
     assert (np.diff(x) > 0).all() and (np.diff(y) > 0).all() and (y > 0).all() and (y < 1).all()
 
 
+def test_a_constant_that_is_right_on_average_has_no_calibration_error():
+    labels = np.repeat([1.0, 0.0], 12)
+    assert calibration.expected_error(np.full(24, 0.5), labels, np.ones(24)) == 0
+    assert calibration.expected_error(labels, 1 - labels, np.ones(24)) == 1
+
+
 def test_auroc_counts_pairs():
     scores, labels = np.array([0.1, 0.4, 0.4, 0.8]), np.array([0, 0, 1, 1])
     assert calibration.auroc(scores, labels) == pytest.approx(3.5 / 4)

@@ -19,7 +19,7 @@ from sandbox.grading import grade
 from sandbox.hidden import Case, HiddenTask
 from sandbox.limits import Limits
 from sandbox.pool import Pool
-from sandbox.sandbox import CommandResult, File, Sandbox
+from sandbox.sandbox import CommandResult, File, Sandbox, SandboxLost
 from tests.sandbox.small_tasks import COUNT, MARKER, REVERSE, SOLUTION, one_pool
 
 pytestmark = pytest.mark.apptainer
@@ -162,6 +162,25 @@ async def test_a_lost_container_is_replaced_once_and_never_a_zero() -> None:
         async with pool.lease() as sandbox:
             victim = sandbox
         os.kill(victim._container.pid, signal.SIGKILL)
+        assert (await grade(pool, REVERSE, main_py(SOLUTION))).passed == 4
+
+
+async def test_graders_that_are_lost_again_and_again_are_no_grade() -> None:
+    async with one_pool() as pool:
+
+        async def lose_every_one() -> None:
+            while True:
+                for member in list(pool._leased):
+                    if member.sandbox.cells:  # while it grades, not while it is handed out
+                        await member.sandbox.kill()
+                await asyncio.sleep(0.02)
+
+        killer = asyncio.create_task(lose_every_one())
+        try:
+            with pytest.raises(SandboxLost):
+                await grade(pool, task(cases=slow_cases(9)), main_py(SLEEPS))
+        finally:
+            killer.cancel()
         assert (await grade(pool, REVERSE, main_py(SOLUTION))).passed == 4
 
 

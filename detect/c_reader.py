@@ -37,6 +37,15 @@ PRINT_CALLS = frozenset(
         "strlen",
     ]
 )
+_STRINGS = frozenset(["string_literal", "concatenated_string", "raw_string_literal"])
+_LEAVES = frozenset(
+    [
+        *("identifier", "field_identifier", "type_identifier", "primitive_type", "number_literal", "char_literal"),
+        *("comment", "preproc_include", "preproc_def", "storage_class_specifier", "type_qualifier", "null", "true"),
+        *("false", "statement_identifier", "sized_type_specifier", "preproc_arg", "break_statement"),
+    ]
+)
+"""Nodes in which there is nothing to look at."""
 _DEFINE = re.compile(
     rb'^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+((?:"(?:[^"\\\n]|\\.)*"[ \t]*|[A-Za-z_]\w*[ \t]*)+)$', re.M
 )
@@ -71,32 +80,32 @@ class CReader(TreeReader):
             self._neighbours()
         tree = trees.parse(self.language, self.data)
         if len(self.data) > trees.MAX_BYTES:
-            self.fact("opaque", "too_large", (0, len(self.data)))
+            self.fact("opaque", "partly_read", (0, len(self.data)))
+        self.sink.spend(6 * tree.root_node.descendant_count)
         stack: list[tuple[Node, bool]] = [(tree.root_node, False)]
         while stack:
             node, printed = stack.pop()
-            self.sink.spend(6)
             kind = node.type
+            if kind in _LEAVES:
+                continue
             if kind == "call_expression":
                 printed = self._call(node)
-            elif kind in ("string_literal", "concatenated_string", "raw_string_literal"):
-                text = self._string(node)
-                if text:
-                    self.fact("string", text, node)
-                    if not printed and text.startswith("/"):
-                        self.path(text, "read", "open", node)
+            elif kind in _STRINGS:
+                self._text(self._string(node), node, printed)
                 continue
             elif kind in ("init_declarator", "assignment_expression"):
                 self._assign(node)
-            elif kind == "binary_expression" and self.language == "cpp" and (text := self._string(node)) is not None:
-                self.fact("string", text, node)
-                if not printed and text.startswith("/"):
-                    self.path(text, "read", "open", node)
+            elif kind == "binary_expression" and self.language == "cpp":
+                self._text(self._string(node), node, printed)
             elif kind == "initializer_list":
                 self._characters(node)
-            elif kind in ("preproc_include", "comment"):
-                continue
-            stack += [(child, printed) for child in reversed(node.children)]
+            stack += [(child, printed) for child in reversed(node.named_children)]
+
+    def _text(self, text: str | None, node: Node, printed: bool) -> None:
+        if text:
+            self.fact("string", text, node)
+            if not printed and text.startswith("/"):
+                self.path(text, "read", "open", node)
 
     def _neighbours(self) -> None:
         """`system(A B)`: macros and literals side by side are one string, which the grammar takes for an error."""

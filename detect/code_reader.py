@@ -43,7 +43,7 @@ def read(sink: Sink, data: bytes, language: Language, origin: Origin) -> None:
 class CodeReader(NameReader):
     def run(self) -> None:
         if len(self.data) > trees.MAX_BYTES:
-            self.fact("opaque", "too_large", (0, len(self.data)))
+            self.fact("opaque", "partly_read", (0, len(self.data)))
         self.sink.spend(len(self.data) // 4)
         found = trees.collect(self.language, self.data, KINDS[self.language])
         self.sink.spend(2 * sum(len(nodes) for nodes in found.values()))

@@ -40,7 +40,12 @@ def read(sink: Sink, data: bytes, origin: Origin) -> bool:
     except UnicodeDecodeError:
         source = data.decode("latin-1")
     reader = PythonReader(sink, source, origin)
-    tree = parse(source)
+    try:
+        tree = parse(source)
+    except (RecursionError, MemoryError):
+        # nested so deeply that CPython itself gives up
+        reader.fact("opaque", "too_complex", 0)
+        tree = None
     if tree is None:
         reader.unparsed()
     else:
@@ -49,13 +54,14 @@ def read(sink: Sink, data: bytes, origin: Origin) -> bool:
 
 
 def parse(source: str) -> ast.Module | None:
+    """None for what is not Python. Raises RecursionError or MemoryError for what is nested too deeply."""
     source = source.lstrip("\ufeff").replace("\0", "")
     for text in (source, source.replace(UNKNOWN, "0")) if UNKNOWN in source else (source,):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 return ast.parse(text)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
+        except (SyntaxError, ValueError):
             continue
     return None
 
@@ -173,7 +179,7 @@ class PythonReader(Reader["ast.AST | int"]):
             name = self.dotted(node.func)
             if name in CODE_CALLS and node.args and (text := self.folder.text(node.args[0])):
                 # what executed code imports is known to the code around it
-                inner = parse(text) if "import" in text else None
+                inner = self._quietly(text) if "import" in text else None
                 for part in ast.walk(inner) if inner is not None else ():
                     if isinstance(part, ast.Import | ast.ImportFrom):
                         ast.copy_location(part, node)
@@ -192,6 +198,13 @@ class PythonReader(Reader["ast.AST | int"]):
         for node in by_role["text"]:
             if id(node) not in self.docstrings:
                 self._text(node, mentioned)
+
+    @staticmethod
+    def _quietly(source: str) -> ast.Module | None:
+        try:
+            return parse(source)
+        except (RecursionError, MemoryError):
+            return None
 
     def unparsed(self) -> None:
         """Not Python: strings and imports are still worth a look (Python of another version, a template)."""
@@ -235,7 +248,7 @@ class PythonReader(Reader["ast.AST | int"]):
         }
         for module in sorted(modules)[:32]:
             data = self.sink.earlier_file(resolve(module.replace(".", "/") + ".py", self.folders[0]))
-            tree = parse(data.decode("utf-8", "replace")) if data is not None else None
+            tree = self._quietly(data.decode("utf-8", "replace")) if data is not None else None
             if tree is None:
                 continue
             self.sink.spend(len(data or b""))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tracemalloc
 
 import pytest
@@ -134,3 +135,57 @@ def test_padding_hides_nothing(padding: bytes) -> None:
     action = Action(kind="run", body=padding + b"\ncat /eval/main.py\n")
     verdict = Guard.load().judge(action, EpisodeContext(episode="e", suite="s", task="t"))
     assert verdict.decision == "block"
+
+
+MEGABYTE = 1_000_000
+NESTED = {
+    "quotes": ("\"'", ""),
+    "parentheses": ("(", ")"),
+    "substitutions": ("$(", ")"),
+    "substitutions in substitutions": ("$($(echo ", "))"),
+    "subscripts": ("a[", "]"),
+    "lambdas": ("(lambda: ", ")"),
+    "blocks": ("{", "}"),
+    "calls": ("f(", ")"),
+    "comments": ("/* ", ""),
+    "strings": ('"a" + (', ")"),
+}
+
+
+@pytest.mark.parametrize("path", [None, "main.py", "main.c", "main.cpp", "main.go", "main.rs", "Main.java", "main.js"])
+@pytest.mark.parametrize("name", NESTED)
+def test_a_megabyte_is_bounded_and_asks_for_review(path: str | None, name: str) -> None:
+    opening, closing = NESTED[name]
+    body = (opening * (MEGABYTE // len(opening)) + closing * (MEGABYTE // max(len(opening), 1))).encode()
+    guard, context = Guard.load(), EpisodeContext(episode="e", suite="s", task="t")
+    tracemalloc.start()
+    verdict = guard.judge(Action(kind="run" if path is None else "write", path=path, body=body[:MEGABYTE]), context)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert verdict.decision == "review" and "unreadable-code" in verdict.rules
+    assert peak < 64 << 20
+
+
+@pytest.mark.parametrize("piece", ["(", "$(", "f(", "'\"", "{", "$($(echo ", "[", "-", "a.", "not ", "lambda: "])
+@pytest.mark.parametrize("path", [None, "main.py", "main.c", "main.go", "main.js"])
+def test_work_grows_with_the_text(path: str | None, piece: str) -> None:
+    """Counted in calls of Python functions: a clock would say more about the machine."""
+
+    def calls(size: int) -> int:
+        count = 0
+
+        def note(*_: object) -> None:
+            nonlocal count
+            count += 1
+
+        body = (piece * (size // len(piece)) + "1\n").encode()
+        action = Action(kind="run" if path is None else "write", path=path, body=body)
+        sys.setprofile(note)
+        try:
+            read_facts(action)
+        finally:
+            sys.setprofile(None)
+        return count
+
+    small, large = calls(4000), calls(16000)
+    assert large <= 8 * small + 20_000

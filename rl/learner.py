@@ -391,8 +391,7 @@ class Learner:
 
         `run` gets packs and returns one array per sequence of each.
         """
-        shares = balance([len(s.tokens) for s in samples], parallel.dp_size())
-        mine = shares[parallel.dp_rank()]
+        mine = self._mine(samples)
         packs = make_packs([samples[i] for i in mine], self._config.ppo.batch_tokens)
         own = [
             (mine[i], piece)
@@ -405,9 +404,15 @@ class Learner:
         dist.all_gather_object(parts, own, group=parallel.dp_group())
         return [entry for part in parts for entry in part]
 
+    def _mine(self, batch: Sequence[Sample]) -> list[int]:
+        """Which samples of a batch are this data-parallel rank's."""
+        lengths = [len(s.tokens) for s in batch]
+        shares = balance(lengths, parallel.dp_size(), attention_weight=self.shape.attention_weight)
+        return shares[parallel.dp_rank()]
+
     def _share(self, batch: Sequence[Sample], budget: int) -> list[Pack]:
         """This data-parallel rank's packs of a batch."""
-        mine = balance([len(s.tokens) for s in batch], parallel.dp_size())[parallel.dp_rank()]
+        mine = self._mine(batch)
         return make_packs([batch[i] for i in mine], budget)
 
     def _passes(

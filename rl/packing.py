@@ -132,7 +132,7 @@ def balance(lengths: Sequence[int], parts: int, *, attention_weight: float = 1 /
     """Share indices out over data-parallel ranks so that every rank gets about the same cost.
 
     Cost of a sequence of n tokens: n + n² · attention_weight (matrix products grow with n, attention with n²; they
-    meet at 1 / attention_weight tokens, around 4096 for common shapes). Longest first to the rank with least so far.
+    meet at 1 / attention_weight tokens: `ModelShape.attention_weight`). Longest first to the rank with least so far.
     """
     heap: list[tuple[float, int]] = [(0.0, part) for part in range(parts)]
     shares: list[list[int]] = [[] for _ in range(parts)]

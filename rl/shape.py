@@ -31,6 +31,13 @@ class ModelShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     def head_dim(self) -> int:
         return self.head_size or self.hidden // self.heads
 
+    @property
+    def attention_weight(self) -> float:
+        """Cost of a pair of tokens in attention over the cost of a token in the matrix products (multiplications of a
+        layer, forward, causal): what `rl.packing.balance` weighs lengths with."""
+        queries, keys = self.heads * self.head_dim, self.kv_heads * self.head_dim
+        return queries / (self.hidden * (2 * queries + 2 * keys + 3 * self.ffn))
+
     def validate(self, tp: int = 1, pp: int = 1) -> None:
         """Raise `EctypeError` for a shape that cannot be, or that cannot be split `tp` x `pp` ways."""
         if (self.head_size is None and self.hidden % self.heads) or self.head_dim % 2:

@@ -79,9 +79,13 @@ def inference(models: dict[str, MegatronModel], budget: int) -> dict[str, Any]:
     )
 
 
-def work(shape: ModelShape, folder: Path, *, budget: int = 150, before: Path | None = None) -> dict[str, Any]:
-    """`before`: the folder that another layout worked in."""
+def work(
+    shape: ModelShape, folder: Path, *, budget: int = 150, recompute: bool = False, before: Path | None = None
+) -> dict[str, Any]:
+    """`recompute`: layers run again in the backward pass; `before`: the folder that another layout worked in."""
     models = pair(shape)
+    for model in models.values():
+        model._activation_limit = 0 if recompute else model._activation_limit
     stats: dict[str, Any] = {"inference": inference(models, budget), **steps(models, 2, budget)}
     answers = MegatronEngine(models["actor"]).generate(
         [s.tokens[:9].tolist() for s in BATCH], seeds=range(9), max_new_tokens=12, stop_tokens={1, 2}
@@ -128,7 +132,8 @@ def main() -> None:
         parallel._sequence[0] = bool(sp)
         for name, shape in SHAPES.items():
             place = folder / name_of(layout) / name
-            result = work(shape, place, budget=(150, 1, 10**6)[number % 3], before=before and before / name)
+            budget, recompute = (150, 1, 10**6)[number % 3], number % 2 == 1
+            result = work(shape, place, budget=budget, recompute=recompute, before=before and before / name)
             if parallel.rank() == 0:
                 (place / "result.json").write_text(json.dumps(result))
         before = folder / name_of(layout)

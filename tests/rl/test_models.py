@@ -226,6 +226,12 @@ def test_same_seed_same_weights_and_the_callers_generator_is_left_alone() -> Non
     assert not all(torch.equal(a, c) for a, _, c in pairs)
 
 
+def test_where_attention_costs_as_much_as_the_matrices() -> None:
+    """Llama 3 8B by hand: queries and output, keys and values, three matrices of the MLP."""
+    shape = msgspec.structs.replace(SHAPE, hidden=4096, heads=32, kv_heads=8, ffn=14336)
+    assert 1 / shape.attention_weight == pytest.approx(2 * 4096 + 2 * 1024 + 3 * 14336)
+
+
 @pytest.mark.parametrize(
     ("change", "tp", "pp", "words"),
     [

@@ -19,6 +19,7 @@ from containers.image import ensure_image
 from containers.isolation import Isolation
 from detect.guard import Guard
 from jobs.run_config import RunConfig
+from queues.model_server import vllm_python
 from rl.config import LearnConfig
 from rl.rollout import check_prompts
 from rl.tasks import load_suite
@@ -57,7 +58,7 @@ async def find_or_build(suite: str, *, say: Callable[[str], None]) -> Prepared:
 
 
 def check_files(config: RunConfig) -> None:
-    """Refuse a config that names folders which are not what it takes them for."""
+    """Refuse a config that names files which are not what it takes them for."""
     model, rules = config.policy.path, config.anticheat.rules
     if model is not None and not (Path(model) / "config.json").is_file():
         raise EctypeError(
@@ -69,6 +70,8 @@ def check_files(config: RunConfig) -> None:
         from jobs.judges import check_judge
 
         check_judge(config.judge)
+    if config.rollout.engine == "vllm":
+        vllm_python(config.vllm.python)
     if rules != "default":
         Guard.load(Path(rules), mode=config.anticheat.mode)
 

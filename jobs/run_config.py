@@ -216,6 +216,8 @@ def _absolute(config: RunConfig) -> RunConfig:
     if warm_start.load is not None:
         warm_start = warm_start.model_copy(update={"load": str(Path(warm_start.load).absolute())})
     path = None if config.policy.path is None else str(Path(config.policy.path).absolute())
+    if config.vllm.python is not None:
+        changes["vllm"] = config.vllm.model_copy(update={"python": str(Path(config.vllm.python).absolute())})
     changes["policy"] = config.policy.model_copy(update={"path": path, "warm_start": warm_start})
     return config.model_copy(update=changes)
 

@@ -22,7 +22,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -43,6 +43,10 @@ class ModelServerError(EctypeError):
     """The model server could not be started, has died, or refuses what it is asked."""
 
 
+class ModelServerDown(ModelServerError):
+    """The server has died or cannot answer any more: another one may."""
+
+
 class ServerOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What the server is told. Memory is for the key/value cache alone; the weights come on top."""
 
@@ -51,7 +55,8 @@ class ServerOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     served_name: str
     """What requests call it, as `model`."""
     log: Path
-    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "bfloat16"
+    dtype: str = "bfloat16"
+    """As vLLM calls it: float32, bfloat16, float16; auto: what the model's folder says."""
     max_model_len: int
     """Tokens of a request, prompt and answer together."""
     max_num_seqs: int = 16
@@ -66,6 +71,8 @@ class ServerOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     server whose unauthenticated endpoints matter (`dev_mode`)."""
     dev_mode: bool = False
     """vLLM's development endpoints (collective_rpc, reset_prefix_cache). They ask for no key."""
+    scratch: Path | None = None
+    """Where the server's private folder is made; default: where temporary files go."""
     worker_extension: tuple[Path, str] | None = None
     """(Python file, class in it) that vLLM mixes into its workers. The file must not import ectype."""
     arguments: tuple[str, ...] = ()
@@ -131,6 +138,12 @@ class ModelServer:
         return f"http://127.0.0.1:{self.port}/v1"
 
     @property
+    def folder(self) -> Path:
+        """The server's private folder, from its start until `stop` (or the end of this process)."""
+        assert self._folder is not None, "the model server was not started"
+        return self._folder
+
+    @property
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
@@ -144,7 +157,7 @@ class ModelServer:
                 "no Hugging Face model here", where=str(options.model), remedy="give a folder with config.json"
             )
         python = self._python or vllm_python()
-        self._folder = Path(tempfile.mkdtemp(prefix="ectype-vllm-"))
+        self._folder = Path(tempfile.mkdtemp(prefix="ectype-vllm-", dir=options.scratch))
         options.log.parent.mkdir(parents=True, exist_ok=True)
         if options.unix_socket:
             listen = ["--uds", str(self._socket)]
@@ -163,7 +176,7 @@ class ModelServer:
         )
 
     def wait_ready(self, timeout_s: float = READY_TIMEOUT_S) -> None:
-        """Return when the server answers. Raises ModelServerError, with the end of its log, when it never will."""
+        """Return when the server answers. Raises ModelServerDown, with the end of its log, when it never will."""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             self.check()
@@ -171,18 +184,19 @@ class ModelServer:
                 if self._send("GET", "/health", None, timeout_s=5.0)[0] == 200:
                     return
             time.sleep(0.2)
-        raise self._error(f"the model server was not ready after {timeout_s:.0f} s")
+        raise self._error(f"the model server was not ready after {timeout_s:.0f} s", down=True)
 
     def check(self) -> None:
-        """Raise ModelServerError, with the end of its log, when the server has died."""
+        """Raise ModelServerDown, with the end of its log, when the server has died."""
         if self._process is None:
             raise RuntimeError("the model server was not started")
         status = self._process.poll()
         if status is not None:
-            raise self._error(f"the model server has ended with status {status}")
+            raise self._error(f"the model server has ended with status {status}", down=True)
 
     def post(self, path: str, body: Any, *, timeout_s: float = REQUEST_TIMEOUT_S) -> Any:
-        """Send JSON, get JSON (None for an empty answer). Raises ModelServerError for any answer but 200."""
+        """Send JSON, get JSON (None for an empty answer). Raises ModelServerError for any answer but 200, and
+        ModelServerDown when there is none, or one that says that the server is broken."""
         return self._call("POST", path, body, timeout_s)
 
     def get(self, path: str, *, timeout_s: float = 60.0) -> Any:
@@ -215,8 +229,7 @@ class ModelServer:
 
     @property
     def _socket(self) -> Path:
-        assert self._folder is not None
-        return self._folder / "http"
+        return self.folder / "http"
 
     def _arguments(self) -> list[str]:
         options = self.options
@@ -234,13 +247,12 @@ class ModelServer:
             arguments.append("--enforce-eager")
         if options.worker_extension is not None:
             file, name = options.worker_extension
-            assert self._folder is not None
-            shutil.copyfile(file, self._folder / "ectype_worker_extension.py")
+            shutil.copyfile(file, self.folder / "ectype_worker_extension.py")
             arguments += ["--worker-extension-cls", f"ectype_worker_extension.{name}"]
         return [*arguments, *options.arguments]
 
     def _environment(self) -> dict[str, str]:
-        folder = str(self._folder)
+        folder = str(self.folder)
         environment = {name: value for name, value in os.environ.items() if name not in _NOT_INHERITED}
         environment |= {
             "VLLM_API_KEY": self.api_key,
@@ -268,7 +280,7 @@ class ModelServer:
             status, answer = self._send(method, path, body, timeout_s=timeout_s)
         except (OSError, http.client.HTTPException) as error:
             self.check()
-            raise self._error(f"the model server does not answer {path}: {error}") from error
+            raise self._error(f"the model server does not answer {path}: {error}", down=True) from error
         if status != 200:
             raise self._error(
                 f"the model server answers {path} with {status}: {answer[:1000].decode(errors='replace')}"
@@ -286,9 +298,9 @@ class ModelServer:
             response = connection.getresponse()
             return response.status, response.read()
 
-    def _error(self, what: str) -> ModelServerError:
+    def _error(self, what: str, *, down: bool = False) -> ModelServerError:
         tail = self.log_tail()
-        return ModelServerError(
+        return (ModelServerDown if down else ModelServerError)(
             f"{what}\n{tail}" if tail else what,
             where=str(self.options.log),
             remedy="read the log; less memory: lower the cache, the length or the number of sequences",

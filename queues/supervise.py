@@ -3,8 +3,8 @@
 Started by its path in any Python (standard library only): `python supervise.py LOG LOG_BYTES FOLDER COMMAND...`.
 Standard input is a pipe that the asker holds open and never writes to: when it closes, or the asker is gone, or
 SIGTERM comes, the command gets SIGTERM, a few seconds, and then SIGKILL. What it has started, also what has left its
-session, is ended the same way, since this process is the reaper of all orphans below it; then FOLDER is removed. The
-exit status is the command's.
+session, is ended the same way, since this process is the reaper of all orphans below it; then FOLDER is removed. When
+the command ends by itself, FOLDER is left to the asker. The exit status is the command's.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ def main(arguments: list[str]) -> int:
     _end_descendants()
     while select.select([output], [], [], 0)[0] and _pump(output, log):
         pass
-    shutil.rmtree(folder, ignore_errors=True)
+    if deadline is not None:
+        shutil.rmtree(folder, ignore_errors=True)
     return process.returncode if process.returncode >= 0 else 128 - process.returncode
 
 

@@ -74,6 +74,8 @@ class PolicyConfig(Part):
 class RolloutConfig(Part):
     """How episodes are played."""
 
+    engine: Literal["megatron", "vllm"] = "megatron"
+    """What samples: the actor itself, or a vLLM server that gets its weights after every step."""
     episodes_per_step: int = Field(default=64, ge=1)
     """Episodes that one PPO step learns from."""
     max_steps: int | None = Field(default=None, ge=1)
@@ -92,6 +94,25 @@ class RolloutConfig(Part):
     oracle_calls: int = Field(default=64, ge=0)
     generate_batch: int = Field(default=64, ge=1)
     """Most contexts generated for at once."""
+
+
+class VLLMConfig(Part):
+    """The vLLM server of `rollout.engine: vllm`, which runs beside the trainer."""
+
+    python: str | None = None
+    """Interpreter of the environment that has vLLM; default: ECTYPE_VLLM_PYTHON, then `.venv-vllm` of the checkout."""
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    """`auto`: that of the actor."""
+    cache_mib: int = Field(default=1024, ge=16)
+    """Memory of its key/value cache; the weights come on top."""
+    max_seqs: int | None = Field(default=None, ge=1)
+    """Contexts in one batch; default: `rollout.generate_batch`."""
+    threads: int = Field(default=0, ge=0, le=1024)
+    """CPU threads; 0 lets vLLM decide."""
+    tensor_parallel: int = Field(default=1, ge=1)
+    """GPUs that share the model."""
+    eager: bool = True
+    """Do not compile at the start: right on a CPU; on a GPU, CUDA graphs generate faster."""
 
 
 class PPOConfig(Part):
@@ -263,7 +284,16 @@ class LearnConfig(Part):
     """Task names of the suite; default: all."""
     policy: PolicyConfig = PolicyConfig()
     rollout: RolloutConfig = RolloutConfig()
+    vllm: VLLMConfig = VLLMConfig()
     ppo: PPOConfig = PPOConfig()
     reward: RewardConfig = RewardConfig()
     parallel: ParallelConfig = ParallelConfig()
     trainer: TrainerConfig = TrainerConfig()
+
+    @model_validator(mode="after")
+    def _vllm_reads_hugging_face_folders(self) -> LearnConfig:
+        if self.rollout.engine == "vllm" and self.policy.kind == "tiny":
+            raise ValueError("rollout.engine vllm needs a model that vLLM knows: use policy.kind smollm2 or hf")
+        if self.rollout.engine != "vllm" and self.vllm != VLLMConfig():
+            raise ValueError("vllm is of no use with rollout.engine megatron; remove it, or use engine: vllm")
+        return self

@@ -11,6 +11,7 @@ must never keep weights: every call reads the parameters as they are.
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,10 +25,11 @@ from torch import Tensor
 from audit.errors import EctypeError
 from rl import parallel
 from rl.models import MegatronModel
-from rl.rollout import Generation
+from rl.rollout import Generation, Request
 
-COMPACT_BELOW = 0.75
-"""Rows that are finished are dropped from the cache once this share of them is left: dropping copies the cache."""
+PREFILL_TOKENS = 8192
+"""Tokens of new contexts that are run between two tokens of those that are being generated for: it bounds the memory of
+that forward pass and how long the others wait. A single longer context is run alone."""
 
 Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 """(layer, q [n, heads, d], k [n, kv, d], v [n, kv, d]) -> [n, heads, d]"""
@@ -46,18 +48,33 @@ class _Layer:
     down: Tensor
 
 
+@dataclass
+class _Row:
+    """A request that is being generated for; its place in the list is its place in the cache."""
+
+    request: Request
+    draws: np.ndarray
+    length: int
+    """Tokens in the cache: the context and all sampled tokens but the last."""
+    tokens: list[int]
+    logprobs: list[float]
+
+
 class MegatronEngine:
-    """`cache_bytes` bounds the key/value cache: what does not fit at once is generated in several batches."""
+    """Continuous batching: a finished sequence leaves the batch at once, and the next one that waits takes its place.
+
+    `cache_bytes` bounds the key/value cache: what does not fit waits. One sequence is always let in.
+    """
 
     def __init__(self, model: MegatronModel, *, cache_bytes: int = 1 << 30) -> None:
         self._model = model
-        self._cache_bytes = cache_bytes
         shape = model.shape
         self._kv = shape.kv_heads // parallel.tp_size()
         self._queries = shape.heads // shape.kv_heads
         self._scale = 1.0 / math.sqrt(shape.head_dim)
+        per_token = 2 * (shape.layers // parallel.pp_size()) * self._kv * shape.head_dim * self._dtype.itemsize
+        self._cache_tokens = cache_bytes // per_token
 
-    @torch.no_grad()
     def generate(
         self,
         contexts: Sequence[Sequence[int]],
@@ -75,108 +92,137 @@ class MegatronEngine:
         that long gets an empty one. Every tensor-parallel rank and pipeline stage must call it with the same arguments.
         """
         total = min(max_total_tokens or self._model.shape.max_positions, self._model.shape.max_positions)
-        if not all(len(context) for context in contexts):
-            raise EctypeError("an empty context cannot be continued", where="generate", remedy="begin with a prompt")
-        stops = torch.zeros(self._model.shape.vocab, dtype=torch.bool, device=self._model.device)
-        stops[list(stop_tokens)] = True
-        results = [Generation(tokens=[], logprobs=[], stopped=False) for _ in contexts]
-        todo = [i for i, context in enumerate(contexts) if len(context) < total and max_new_tokens > 0]
-        todo.sort(key=lambda i: len(contexts[i]))
-        weights = self._weights()
-        for batch in self._batches(todo, contexts, max_new_tokens):
-            chosen = [contexts[i] for i in batch]
-            limits = [min(max_new_tokens, total - len(context)) for context in chosen]
-            draws = np.stack([np.random.Generator(np.random.Philox(seeds[i])).random(max(limits)) for i in batch])
-            for i, generation in zip(batch, self._run(weights, chosen, limits, draws, stops, temperature), strict=True):
-                results[i] = generation
-        return results
+        requests = [
+            Request(context, seed, min(max_new_tokens, total - len(context)))
+            for context, seed in zip(contexts, seeds, strict=True)
+        ]
+        results: dict[int, Generation] = {}
+        arrivals = [list(enumerate(requests))]
+        self.serve(
+            lambda: arrivals.pop() if arrivals else [],
+            results.__setitem__,
+            stop_tokens=stop_tokens,
+            temperature=temperature,
+        )
+        return [results[i] for i in range(len(requests))]
 
-    def _batches(self, order: list[int], contexts: Sequence[Sequence[int]], new: int) -> list[list[int]]:
-        """Consecutive groups of `order` (by length) whose cache fits the budget; at least one context each."""
-        shape = self._model.shape
-        layers = shape.layers // parallel.pp_size()
-        per_token = 2 * layers * self._kv * shape.head_dim * self._dtype.itemsize
-        batches: list[list[int]] = []
-        for i in order:
-            rows = len(batches[-1]) + 1 if batches else 1
-            if batches and rows * (len(contexts[i]) + new) * per_token <= self._cache_bytes:
-                batches[-1].append(i)
-            else:
-                batches.append([i])
-        return batches
-
-    def _run(
+    @torch.no_grad()
+    def serve(
         self,
-        weights: list[_Layer],
-        contexts: list[Sequence[int]],
-        limits: list[int],
-        draws: np.ndarray,
-        stops: Tensor,
-        temperature: float,
-    ) -> list[Generation]:
-        device = self._model.device
-        lengths = torch.tensor([len(c) for c in contexts], device=device)
-        limit = torch.tensor(limits, device=device)
-        uniform = torch.from_numpy(draws).to(device)
-        rows, longest, steps = len(contexts), int(lengths.max()), int(limit.max())
-        padding = longest - lengths
-        columns = torch.arange(longest + steps, device=device)
-        mask = torch.where(columns < padding[:, None], -math.inf, 0.0).to(self._dtype)[:, None, None]
-        hidden, cache = self._prefill(weights, contexts, longest + steps, longest)
+        poll: Callable[[], Sequence[tuple[Any, Request]]],
+        deliver: Callable[[Any, Generation], None],
+        *,
+        stop_tokens: set[int],
+        temperature: float = 1.0,
+    ) -> None:
+        """Generate for whatever `poll` brings, which is asked before every token, until there is nothing left to do.
 
-        tokens = torch.zeros(rows, steps, dtype=torch.long, device=device)
-        logprobs = torch.zeros(rows, steps, dtype=torch.float32, device=device)
-        produced, stopped = torch.zeros_like(lengths), torch.zeros(rows, dtype=torch.bool, device=device)
-        active = torch.arange(rows, device=device)
-        alive = torch.ones(rows, dtype=torch.bool, device=device)
-        for step in range(steps):
-            token, logprob = self._sample(hidden, uniform[active, step], temperature)
-            tokens[active, step] = token
-            logprobs[active, step] = logprob.float()
-            stop = stops[token]
-            over = alive & (stop | (limit[active] == step + 1))
-            if bool(over.any()):
-                produced[active[over]] = step + 1
-                stopped[active[over]] = stop[over]
-                alive &= ~over
-                left = int(alive.sum())
-                if left == 0:
-                    break
-                if left <= COMPACT_BELOW * len(active):
-                    active, token, mask, padding = active[alive], token[alive], mask[alive], padding[alive]
-                    cache = cache[:, :, alive]
-                    alive = alive[alive]
-            hidden = self._decode(weights, token, longest + step, padding, mask, cache)
-        taken = zip(produced.tolist(), tokens.tolist(), logprobs.tolist(), stopped.tolist(), strict=True)
-        return [Generation(tokens=t[:n], logprobs=lp[:n], stopped=s) for n, t, lp, s in taken]
+        `deliver` is called with a request's key as soon as its continuation has ended. Every tensor-parallel rank and
+        pipeline stage must see the same requests at the same time.
+        """
+        waiting: deque[tuple[Any, Request]] = deque()
+        keys: list[Any] = []
+        rows: list[_Row] = []
+        cache = self._empty_cache(0, 0)
+        weights = self._weights()
+        hidden = torch.empty(0, self._model.shape.hidden, dtype=self._dtype, device=self._model.device)
+        while True:
+            for key, request in poll():
+                if not len(request.context):
+                    raise EctypeError(
+                        "an empty context cannot be continued", where="generate", remedy="begin with a prompt"
+                    )
+                if request.limit > 0:
+                    waiting.append((key, request))
+                else:
+                    deliver(key, Generation(tokens=[], logprobs=[], stopped=False))
+            fresh = self._admit(waiting, rows)
+            if fresh:
+                keys += [key for key, _ in fresh]
+                rows += [_start(request) for _, request in fresh]
+                cache = self._reserve(cache, rows, len(fresh))
+                hidden = torch.cat([hidden, self._prefill(weights, rows, len(fresh), cache)])
+            if not rows:
+                return
+            uniform = torch.tensor([row.draws[len(row.tokens)] for row in rows], device=self._model.device)
+            token, logprob = self._sample(hidden, uniform, temperature)
+            over: list[int] = []
+            for i, (row, t, lp) in enumerate(zip(rows, token.tolist(), logprob.tolist(), strict=True)):
+                row.tokens.append(t)
+                row.logprobs.append(lp)
+                if t in stop_tokens or len(row.tokens) == row.request.limit:
+                    over.append(i)
+            for i in over:
+                row = rows[i]
+                deliver(keys[i], Generation(row.tokens, row.logprobs, stopped=row.tokens[-1] in stop_tokens))
+            if over:
+                order = _close_gaps(len(rows), over)
+                moved = [(i, old) for i, old in enumerate(order) if i != old]
+                rows, keys = [rows[old] for old in order], [keys[old] for old in order]
+                for i, old in moved:
+                    cache[:, :, i, :, : rows[i].length] = cache[:, :, old, :, : rows[i].length]
+                token = token[torch.tensor(order, dtype=torch.long, device=token.device)]
+            hidden = self._decode(weights, token, rows, cache) if rows else hidden[:0]
+
+    # --- who is in the batch --------------------------------------------------------------------------------------
+
+    def _admit(self, waiting: deque[tuple[Any, Request]], rows: list[_Row]) -> list[tuple[Any, Request]]:
+        """Take the first of `waiting` whose cache fits beside that of `rows`, at most `PREFILL_TOKENS` at a time."""
+        fresh: list[tuple[Any, Request]] = []
+        longest = max((row.length + row.request.limit - len(row.tokens) for row in rows), default=0)
+        prefill = 0
+        while waiting:
+            request = waiting[0][1]
+            longest = max(longest, len(request.context) + request.limit)
+            prefill += len(request.context)
+            count = len(rows) + len(fresh)
+            if count and (count + 1) * longest > self._cache_tokens:
+                break
+            if fresh and prefill > PREFILL_TOKENS:
+                break
+            fresh.append(waiting.popleft())
+        return fresh
+
+    def _empty_cache(self, slots: int, capacity: int) -> Tensor:
+        """[layers, key and value, slots, kv heads, capacity, head size]; row i of the batch is in slot i, from 0 on."""
+        layers = self._model.shape.layers // parallel.pp_size()
+        shape = (layers, 2, slots, self._kv, capacity, self._model.shape.head_dim)
+        return torch.zeros(shape, dtype=self._dtype, device=self._model.device)
+
+    def _reserve(self, cache: Tensor, rows: list[_Row], fresh: int) -> Tensor:
+        """The same cache with room for all `rows`, of which the last `fresh` have nothing in it yet."""
+        need = max(row.length + row.request.limit - len(row.tokens) for row in rows)
+        slots, capacity = cache.shape[2], cache.shape[4]
+        if len(rows) <= slots and need <= capacity:
+            return cache
+        capacity = max(need, capacity if len(rows) * capacity <= self._cache_tokens else 0)
+        room = self._cache_tokens // capacity
+        grown = self._empty_cache(max(len(rows), min(2 * slots, room)), capacity)
+        old, columns = len(rows) - fresh, min(capacity, cache.shape[4])
+        grown[:, :, :old, :, :columns] = cache[:, :, :old, :, :columns]
+        return grown
 
     # --- forward --------------------------------------------------------------------------------------------------
 
-    def _prefill(
-        self, weights: list[_Layer], contexts: list[Sequence[int]], capacity: int, longest: int
-    ) -> tuple[Tensor, Tensor]:
-        """Run all contexts, end to end without padding, equal ones once.
+    def _prefill(self, weights: list[_Layer], rows: list[_Row], fresh: int, cache: Tensor) -> Tensor:
+        """Run the contexts of the last `fresh` rows, end to end without padding, equal ones once.
 
-        Returns the last hidden state of each [rows, hidden], and the cache
-        [layers, key and value, rows, kv heads, capacity, head size] with every context ending at column `longest`.
+        Fills their slots of the cache; returns the last hidden state of each [fresh, hidden].
         """
-        device, shape = self._model.device, self._model.shape
-        unique = {tuple(context): None for context in contexts}
-        number = {context: i for i, context in enumerate(unique)}
+        device, first = self._model.device, len(rows) - fresh
+        contexts = [tuple(row.request.context) for row in rows[first:]]
+        slots = {context: first + i for i, context in reversed(list(enumerate(contexts)))}
+        unique = sorted(slots, key=slots.__getitem__)
         sizes = [len(context) for context in unique]
         flat = torch.tensor([token for context in unique for token in context], device=device)
         lengths = torch.tensor(sizes, device=device)
         ends = lengths.cumsum(0)
-        row = torch.repeat_interleave(torch.arange(len(sizes), device=device), lengths)
-        positions = torch.arange(len(flat), device=device) - (ends - lengths)[row]
-        columns = positions + (longest - lengths)[row]
-        cache = torch.zeros(
-            (len(weights), 2, len(sizes), self._kv, capacity, shape.head_dim), dtype=self._dtype, device=device
-        )
+        slot = torch.repeat_interleave(torch.tensor([slots[context] for context in unique], device=device), lengths)
+        positions = torch.arange(len(flat), device=device) - torch.repeat_interleave(ends - lengths, lengths)
 
         def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-            for part, fresh in enumerate((k, v)):
-                cache[layer, part].transpose(1, 2)[row, columns] = fresh
+            for part, fresh_part in enumerate((k, v)):
+                cache[layer, part].transpose(1, 2)[slot, positions] = fresh_part
             last = layer == len(weights) - 1 and parallel.is_last_stage()
             out = torch.empty_like(q[ends - 1] if last else q)
             for i, (start, end) in enumerate(zip((ends - lengths).tolist(), ends.tolist(), strict=True)):
@@ -193,32 +239,38 @@ class MegatronEngine:
             return out
 
         hidden = self._forward(weights, flat, positions, attend, keep=ends - 1)
-        if len(sizes) < len(contexts):
-            origin = torch.tensor([number[tuple(context)] for context in contexts], device=device)
-            hidden, cache = hidden[origin], cache[:, :, origin]
-        return hidden, cache
+        if len(unique) == fresh:
+            return hidden
+        for i, context in enumerate(contexts, first):
+            if i != slots[context]:
+                cache[:, :, i, :, : len(context)] = cache[:, :, slots[context], :, : len(context)]
+        number = {context: i for i, context in enumerate(unique)}
+        return hidden[torch.tensor([number[context] for context in contexts], device=device)]
 
-    def _decode(
-        self, weights: list[_Layer], token: Tensor, column: int, padding: Tensor, mask: Tensor, cache: Tensor
-    ) -> Tensor:
-        """Append one token per row at `column` of the cache; returns its hidden state, [rows, hidden]."""
-        seen = mask[..., : column + 1]
+    def _decode(self, weights: list[_Layer], token: Tensor, rows: list[_Row], cache: Tensor) -> Tensor:
+        """Append one token to every row of the cache; returns its hidden state, [rows, hidden]."""
+        device = token.device
+        positions = torch.tensor([row.length for row in rows], device=device)
+        slot = torch.arange(len(rows), device=device)
+        for row in rows:
+            row.length += 1
+        longest = max(row.length for row in rows)
+        unseen = torch.arange(longest, device=device) > positions[:, None]
+        mask = torch.zeros(unseen.shape, dtype=self._dtype, device=device).masked_fill_(unseen, -math.inf)
 
         def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-            keys, values = cache[layer]
-            keys[:, :, column] = k
-            values[:, :, column] = v
+            keys, values = cache[layer, :, : len(rows)]
+            keys.transpose(1, 2)[slot, positions] = k
+            values.transpose(1, 2)[slot, positions] = v
             return F.scaled_dot_product_attention(
                 q[:, :, None],
-                keys[:, :, : column + 1],
-                values[:, :, : column + 1],
-                attn_mask=seen,
+                keys[:, :, :longest],
+                values[:, :, :longest],
+                attn_mask=mask[:, None, None],
                 scale=self._scale,
                 enable_gqa=self._queries > 1,
             )[:, :, 0]
 
-        # finished rows that are still in the batch may run past the last position; nobody reads what they compute
-        positions = (column - padding).clamp_(max=len(self._model.rope_angles) - 1)
         return self._forward(weights, token, positions, attend)
 
     def _forward(
@@ -320,6 +372,19 @@ def _norm_before(linear: Any, norm: Any) -> Tensor:
 
 def _head_norm(heads: Tensor, weight: Tensor | None, eps: float) -> Tensor:
     return F.rms_norm(heads, (heads.shape[-1],), weight, eps)
+
+
+def _start(request: Request) -> _Row:
+    draws = np.random.Generator(np.random.Philox(request.seed)).random(request.limit)
+    return _Row(request, draws, length=len(request.context), tokens=[], logprobs=[])
+
+
+def _close_gaps(count: int, over: list[int]) -> list[int]:
+    """Which row moves to which place when those of `over` leave: the last ones fill the gaps, the others stay."""
+    leaving = set(over)
+    left = count - len(over)
+    last = [i for i in range(left, count) if i not in leaving]
+    return [last.pop() if i in leaving else i for i in range(left)]
 
 
 def _sum_over_tp(partial: Tensor) -> Tensor:

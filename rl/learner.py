@@ -30,9 +30,10 @@ from rl.episode import Episode
 from rl.losses import categorical_value_loss, importance_weights, policy_loss, supervised_loss, value_loss
 from rl.models import MegatronModel, ModelShape, OptimizerConfig
 from rl.packing import Pack, Sample, balance, make_packs, sample
-from rl.rollout import Generation
+from rl.rollout import Generation, Request
 from rl.tokenizers import ByteCodec, ChatCodec, Codec
 from rl.value_head import ValueSupport
+from rl.vllm_engine import VLLMEngine
 
 Progress = Callable[..., None]
 
@@ -68,7 +69,8 @@ def hf_folder(policy: PolicyConfig) -> Path:
 class Learner:
     """Everything that computes. `rank` 0 leads."""
 
-    def __init__(self, config: LearnConfig) -> None:
+    def __init__(self, config: LearnConfig, *, server_log: Path | None = None) -> None:
+        """`server_log`: where the log of a vLLM server goes; needed with `rollout.engine: vllm`."""
         parallel.init(
             tp=config.parallel.tp,
             pp=config.parallel.pp,
@@ -113,6 +115,23 @@ class Learner:
         self._engine = MegatronEngine(self.actor)
         self._write: Future[Path] | None = None
         self._trained_tokens = 0
+        self._vllm = self._start_vllm(server_log) if config.rollout.engine == "vllm" and self.rank == 0 else None
+
+    def _start_vllm(self, log_file: Path | None) -> VLLMEngine:
+        assert log_file is not None
+        own = list(self.actor.gpt.parameters())
+        layout = self._config.parallel
+        engine = VLLMEngine(
+            self._config.vllm,
+            model=hf_folder(self._config.policy),
+            dtype=str(own[0].dtype).removeprefix("torch."),
+            context_tokens=self._config.rollout.context_tokens,
+            batch=self._config.rollout.generate_batch,
+            weight_bytes=sum(p.numel() * p.element_size() for p in own) * layout.tp * layout.pp,
+            log_file=log_file,
+        )
+        engine.start()
+        return engine
 
     # --- every rank, in step ----------------------------------------------------------------------------------------
 
@@ -137,18 +156,70 @@ class Learner:
 
     # --- operations -------------------------------------------------------------------------------------------------
 
+    def publish(self, version: int) -> None:
+        """What `generate` samples from becomes the actor as it is now, which is policy version `version`."""
+        self._publish(version, None if self._vllm is None else self._vllm.weights_folder / f"policy-{version}")
+
+    def _publish(self, version: int, folder: Path | None) -> None:
+        """Megatron's engine reads the actor's own weights; vLLM's server is given them as files."""
+        if self._config.rollout.engine != "vllm":
+            return
+        assert folder is not None
+        self._lead("_publish", version, folder)
+        from rl import hf
+
+        hf.export(self.actor, folder)
+        if self._vllm is not None:
+            self._vllm.publish(version, folder)
+
+    def close(self) -> None:
+        """End what was started beside this process."""
+        if self._vllm is not None:
+            self._vllm.close()
+
     def generate(self, contexts: list[list[int]], seeds: list[int]) -> list[Generation]:
-        """One action per context; every data-parallel rank generates for all (they hold the same weights)."""
-        self._lead("generate", contexts, seeds)
+        """One action per context, by the policy that was published last; without vLLM, by the actor as it is."""
+        results: dict[int, Generation] = {}
+        arrivals = [[(i, c, s) for i, (c, s) in enumerate(zip(contexts, seeds, strict=True))]]
+        self.serve(lambda: arrivals.pop() if arrivals else [], results.__setitem__)
+        return [results[i] for i in range(len(contexts))]
+
+    def serve(
+        self,
+        poll: Callable[[], list[tuple[int, list[int], int]]],
+        deliver: Callable[[int, Generation], None],
+    ) -> None:
+        """`rl.rollout.Serve`. Every rank generates for all: rank 0 tells the others before each token what has come."""
+        if self._vllm is None:
+            self._lead("_serve_along")
+        several = self._vllm is None and parallel.world() > 1
+
+        def brought() -> list[tuple[int, Request]]:
+            requests = [(number, self._request(context, seed)) for number, context, seed in poll()]
+            if several:
+                dist.broadcast_object_list([requests], src=0, group=parallel.control_group())
+            return requests
+
+        (self._vllm or self._engine).serve(brought, deliver, stop_tokens=self._stops, temperature=self._temperature)
+
+    def _serve_along(self) -> None:
+        """Ranks above 0: generate what rank 0 does."""
+
+        def brought() -> list[tuple[int, Request]]:
+            requests: list[Any] = [None]
+            dist.broadcast_object_list(requests, src=0, group=parallel.control_group())
+            return requests[0]
+
+        self._engine.serve(brought, lambda *_: None, stop_tokens=self._stops, temperature=self._temperature)
+
+    def _request(self, context: list[int], seed: int) -> Request:
         rollout = self._config.rollout
-        return self._engine.generate(
-            contexts,
-            seeds=seeds,
-            max_new_tokens=rollout.max_new_tokens,
-            stop_tokens=set(self.codec.stop_tokens),
-            temperature=rollout.temperature,
-            max_total_tokens=rollout.context_tokens,
-        )
+        room = min(rollout.context_tokens, self.shape.max_positions) - len(context)
+        return Request(context, seed, min(rollout.max_new_tokens, room))
+
+    @property
+    def _stops(self) -> set[int]:
+        return set(self.codec.stop_tokens)
 
     def imitate(self, episodes: Sequence[Episode], warm: WarmStart, progress: Progress | None = None) -> None:
         """Warm start: maximum likelihood on the action tokens of demonstrations, learning rate falling to zero."""

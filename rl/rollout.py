@@ -9,9 +9,11 @@ While some episodes wait for their sandbox, the engine generates for the others.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import time
 import zlib
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -59,8 +61,33 @@ class Generation:
     stopped: bool
 
 
+@dataclass(frozen=True)
+class Request:
+    """A context to continue by at most `limit` tokens. The same seed gives the same continuation in any company."""
+
+    context: Sequence[int]
+    seed: int
+    limit: int
+
+
+Serve = Callable[[Callable[[], list[tuple[int, list[int], int]]], Callable[[int, Generation], None]], None]
+"""Blocking: `serve(poll, deliver)` generates for whatever `poll` brings, each (number, context, seed), and gives every
+number its action as soon as it has ended; returns when nothing is left. `poll` is asked again and again meanwhile."""
+
 Generate = Callable[[list[list[int]], list[int]], list[Generation]]
 """Blocking: (contexts, one seed per context) -> one action per context."""
+
+
+def in_batches(generate: Generate) -> Serve:
+    """Serve with an engine that only knows whole batches."""
+
+    def serve(poll: Callable[[], list[tuple[int, list[int], int]]], deliver: Callable[[int, Generation], None]) -> None:
+        while batch := poll():
+            answers = generate([context for _, context, _ in batch], [seed for *_, seed in batch])
+            for (number, *_), generation in zip(batch, answers, strict=True):
+                deliver(number, generation)
+
+    return serve
 
 
 @dataclass(frozen=True)
@@ -80,23 +107,29 @@ class RolloutStats:
 
 
 class Batcher:
-    """Collects contexts of waiting episodes and runs the engine once for all of them, in a worker thread.
+    """Collects contexts of waiting episodes and runs the engine for them, in a worker thread.
 
-    A batch starts when at least half of the episodes that have a sandbox are waiting; the other half uses theirs
-    meanwhile. Episodes that still wait for a sandbox do not count: they may only get one when others end.
+    The engine starts when at least half of the episodes that have a sandbox are waiting; the other half uses theirs
+    meanwhile. While it runs, whoever comes joins, up to `max_batch` at once. Episodes that still wait for a sandbox do
+    not count: they may only get one when others end.
     """
 
-    def __init__(self, generate: Generate, max_batch: int) -> None:
-        self._generate = generate
+    def __init__(self, serve: Serve, max_batch: int) -> None:
+        self._serve = serve
         self._max_batch = max_batch
-        self._waiting: list[tuple[list[int], int, asyncio.Future[Generation]]] = []
+        self._waiting: deque[tuple[int, list[int], int]] = deque()
+        self._futures: dict[int, asyncio.Future[Generation]] = {}
+        self._numbers = itertools.count()
+        self._running = 0
+        """Requests that the engine has; only its thread counts."""
         self._changed = asyncio.Event()
         self.playing = 0
         self.stats = RolloutStats()
 
     async def sample(self, context: list[int], seed: int) -> Generation:
-        future: asyncio.Future[Generation] = asyncio.get_running_loop().create_future()
-        self._waiting.append((context, seed, future))
+        number = next(self._numbers)
+        future = self._futures[number] = asyncio.get_running_loop().create_future()
+        self._waiting.append((number, list(context), seed))
         self._changed.set()
         return await future
 
@@ -114,31 +147,48 @@ class Batcher:
             await self._changed.wait()
             self._changed.clear()
             while self._waiting and 2 * len(self._waiting) >= min(self.playing, 2 * self._max_batch):
-                batch, self._waiting = self._waiting[: self._max_batch], self._waiting[self._max_batch :]
-                await self._one(batch)
+                await self._generate()
 
-    async def _one(self, batch: list[tuple[list[int], int, asyncio.Future[Generation]]]) -> None:
+    async def _generate(self) -> None:
+        loop = asyncio.get_running_loop()
         started = time.monotonic()
+        self._running = 0
+
+        def poll() -> list[tuple[int, list[int], int]]:
+            taken: list[tuple[int, list[int], int]] = []
+            while self._waiting and self._running < self._max_batch:
+                taken.append(self._waiting.popleft())
+                self._running += 1
+            return taken
+
+        def deliver(number: int, generation: Generation) -> None:
+            self._running -= 1
+            loop.call_soon_threadsafe(self._answer, number, generation)
+
         try:
-            out = await asyncio.to_thread(self._generate, [b[0] for b in batch], [b[1] for b in batch])
+            await asyncio.to_thread(self._serve, poll, deliver)
         except BaseException as error:
-            for _, _, future in batch:
+            self._waiting.clear()
+            for future in self._futures.values():
                 if not future.done():
                     future.set_exception(error)
+            self._futures.clear()
             if not isinstance(error, Exception):
                 raise
-            return
-        self.stats.generate_s += time.monotonic() - started
-        self.stats.generated_tokens += sum(len(g.tokens) for g in out)
-        for (_, _, future), generation in zip(batch, out, strict=True):
-            if not future.done():
-                future.set_result(generation)
+        finally:
+            self.stats.generate_s += time.monotonic() - started
+
+    def _answer(self, number: int, generation: Generation) -> None:
+        self.stats.generated_tokens += len(generation.tokens)
+        future = self._futures.pop(number, None)
+        if future is not None and not future.done():
+            future.set_result(generation)
 
 
 class Rollout:
     def __init__(
         self,
-        generate: Generate,
+        serve: Serve,
         codec: Codec,
         sessions: Sessions,
         config: RolloutConfig,
@@ -151,7 +201,7 @@ class Rollout:
         self._config = config
         self._reward = reward
         self._version = version
-        self._batcher = Batcher(generate, config.generate_batch)
+        self._batcher = Batcher(serve, config.generate_batch)
 
     async def play(self, specs: Sequence[EpisodeSpec]) -> tuple[list[Episode], RolloutStats]:
         """Play all episodes to their end, in the order of `specs`."""

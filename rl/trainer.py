@@ -71,12 +71,15 @@ def train(
     Raises `EctypeError` for what the user must change.
     """
     tasks = choose_tasks(tasks, config.tasks)
-    learner = Learner(config)
+    learner = Learner(config, server_log=run_dir / "logs" / "vllm" / "server.log")
     if learner.rank > 0:
         learner.follow()
         return True
-    check_prompts(tasks, learner.codec, config.rollout)
-    done = asyncio.run(_train(config, learner, tasks, sessions, run_dir, should_stop, repertoire, review))
+    try:
+        check_prompts(tasks, learner.codec, config.rollout)
+        done = asyncio.run(_train(config, learner, tasks, sessions, run_dir, should_stop, repertoire, review))
+    finally:
+        learner.close()
     # not after an error: followers may be waiting inside a collective, and are ended with this process
     learner.release_followers()
     return done
@@ -142,6 +145,7 @@ async def _train(
             learner.finish_save()
             return False
         started = time.monotonic()
+        await asyncio.to_thread(learner.publish, state.step)
         episodes, stats = await _play(config, learner, tasks, sessions, state)
         usable = [e for e in episodes if e.reward is not None]
         if not usable:  # every worker was preempted at once, say: they come back, and the step is played again
@@ -263,7 +267,7 @@ async def _play(
         EpisodeSpec(id=f"{state.step + 1:06d}-{number:04d}", task=task, seed=rng.getrandbits(31))
         for number, task in enumerate(order)
     ]
-    rollout = Rollout(learner.generate, learner.codec, sessions, config.rollout, config.reward, version=state.step)
+    rollout = Rollout(learner.serve, learner.codec, sessions, config.rollout, config.reward, version=state.step)
     return await rollout.play(specs)
 
 

@@ -1,4 +1,5 @@
-"""The real 135M model on real programs: the shipped config with smaller numbers, two steps, everything finite."""
+"""The real 135M model on real programs: the shipped config with smaller numbers, two steps, everything finite, with
+the actor itself and with vLLM as the rollout engine."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 import yaml
 
@@ -18,15 +20,20 @@ SMALL = {
     "rollout": {"episodes_per_step": 2, "max_steps": 1, "max_new_tokens": 24, "prompt_bytes": 300},
     "sandbox": {"slots": 2},
 }
+VLLM = {"cache_mib": 64, "threads": 1}
 
 
 @pytest.mark.apptainer
 @pytest.mark.megatron
 @pytest.mark.slow
-def test_two_steps(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["megatron", pytest.param("vllm", marks=pytest.mark.vllm)])
+def test_two_steps(tmp_path: Path, engine: str) -> None:
     config = yaml.safe_load((CONFIG.parent / "smollm2.yaml").read_text())
     for section, change in SMALL.items():
         config[section] |= change
+    if engine == "vllm":
+        config["rollout"]["engine"] = "vllm"
+        config["vllm"] = VLLM
     path = tmp_path / "smollm2.yaml"
     path.write_text(yaml.safe_dump(config))
     run = tmp_path / "run"
@@ -40,3 +47,10 @@ def test_two_steps(tmp_path: Path) -> None:
     assert second["actor_skipped"] == 0, "every gradient was finite (and zero, where no episode earned anything)"
     assert abs(second["kl"]) < 0.01, "log-probs of rollout and training agree"
     assert re.search(r"step 2/2 .* [0-9.]+ s$", done.stdout, re.MULTILINE), "how long a step takes is said"
+    assert (run / "logs/vllm/server.log").exists() == (engine == "vllm")
+    assert not [process for process in psutil.process_iter(["cmdline"]) if names(process, run)]
+
+
+def names(process: psutil.Process, run: Path) -> bool:
+    """Whether the command line of a process names something in the run folder, as that of a server's supervisor."""
+    return any(str(run) in word for word in process.info["cmdline"] or ())  # pyright: ignore[reportAttributeAccessIssue]

@@ -111,6 +111,7 @@ def test_what_a_dead_command_left_behind_is_ended(tmp_path: Path) -> None:
     pids = list(announced(tmp_path, 2))
     assert process.wait() == 3
     assert not any(map(alive, pids))
+    assert (tmp_path / "folder/file").exists(), "it is left to the asker"
 
 
 def test_the_command_gets_sigterm_first_and_its_status_is_passed_on(tmp_path: Path) -> None:

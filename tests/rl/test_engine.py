@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ from audit.errors import EctypeError
 from rl.engine import MegatronEngine
 from rl.models import MegatronModel, ModelShape
 from rl.packing import make_packs, sample
-from rl.rollout import Generation
+from rl.rollout import Generation, Request
 from tests.rl.megatron_data import SHAPE
 
 pytestmark = [pytest.mark.megatron, pytest.mark.usefixtures("one_rank")]
@@ -78,6 +80,47 @@ def test_the_same_seed_gives_the_same_action_in_any_company() -> None:
     assert [a.tokens for a in alone] == [a.tokens for a in together]
     other = MegatronEngine(model).generate(asked, seeds=range(100, 112), **options)
     assert [a.tokens for a in other] != [a.tokens for a in together]
+
+
+def test_finished_sequences_leave_and_new_ones_enter() -> None:
+    """Requests that arrive while others are generated for get the tokens they would get alone; each is delivered when
+    it ends, not with its batch; the cache never holds more than its budget."""
+    model = build()
+    asked = contexts(14)
+    limits = [3, 40, 5, 1, 30, 9, 2, 20, 4, 0, 7, 3, 16, 6]
+    requests = [Request(c, i, n) for i, (c, n) in enumerate(zip(asked, limits, strict=True))]
+    alone = [
+        MegatronEngine(model).generate([c], seeds=[i], max_new_tokens=n, stop_tokens={1})[0]
+        for i, (c, n) in enumerate(zip(asked, limits, strict=True))
+    ]
+    token_bytes = 2 * SHAPE.layers * SHAPE.kv_heads * SHAPE.head_dim * 4
+    engine = MegatronEngine(model, cache_bytes=4 * 90 * token_bytes)
+    largest = 0
+    decode = engine._decode
+
+    def watched(weights: Any, token: Any, rows: Any, cache: torch.Tensor) -> torch.Tensor:
+        nonlocal largest
+        largest = max(largest, cache.numel() * cache.element_size())
+        return decode(weights, token, rows, cache)
+
+    engine._decode = watched
+    arrivals = [requests[:5], [], requests[5:6], [], [], requests[6:13], [], requests[13:]]
+    numbered = iter(range(14))
+    done: dict[int, Generation] = {}
+    order: list[int] = []
+
+    def poll() -> list[tuple[int, Request]]:
+        return [(next(numbered), request) for request in arrivals.pop(0)] if arrivals else []
+
+    def deliver(key: int, generation: Generation) -> None:
+        done[key] = generation
+        order.append(key)
+
+    engine.serve(poll, deliver, stop_tokens={1})
+    assert [done[i].tokens for i in range(14)] == [a.tokens for a in alone]
+    check_against_training_forward(model, asked, [done[i] for i in range(14)], 1.0)
+    assert order.index(5) < order.index(1), "a later, shorter one is done before an earlier, longer one"
+    assert 0 < largest <= 4 * 90 * token_bytes
 
 
 def test_equal_contexts_are_sampled_independently() -> None:

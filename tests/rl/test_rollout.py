@@ -19,6 +19,7 @@ from rl.rollout import (
     Rollout,
     SandboxUnavailable,
     check_prompts,
+    in_batches,
     step_seed,
 )
 from rl.tasks import PublicTask
@@ -122,7 +123,7 @@ async def play(
     parts: Services, script: Script, *, hidden: HiddenTask = REVERSE, count: int = 1, sessions=None, **config
 ) -> list[Episode]:
     sessions = sessions or InProcess(parts)
-    rollout = Rollout(script, CODEC, sessions, RolloutConfig(**config), RewardConfig(), version=7)
+    rollout = Rollout(in_batches(script), CODEC, sessions, RolloutConfig(**config), RewardConfig(), version=7)
     specs = [EpisodeSpec(id=f"e{n}", task=task_of(hidden), seed=n) for n in range(count)]
     episodes, stats = await rollout.play(specs)
     assert sessions.open_sessions == 0, "every session is given back"
@@ -157,7 +158,7 @@ async def test_many_at_once_share_batches(parts: Services) -> None:
 
 async def test_a_batch_starts_when_half_of_those_with_a_sandbox_wait() -> None:
     script = Script(DONE)
-    batcher = Batcher(script, max_batch=8)
+    batcher = Batcher(in_batches(script), max_batch=8)
     for _ in range(4):
         batcher.joined()
     context = CODEC.prompt("x")
@@ -204,7 +205,7 @@ async def test_test_shows_counts_and_ends_when_all_pass(parts: Services) -> None
 
 async def test_a_blocked_cheat_gets_an_ordinary_failure(parts: Services) -> None:
     script = Script(b"```sh\ncp /eval/main.py .\n```", DONE)
-    rollout = Rollout(script, CODEC, InProcess(parts), RolloutConfig(), RewardConfig())
+    rollout = Rollout(in_batches(script), CODEC, InProcess(parts), RolloutConfig(), RewardConfig())
     (episode,), stats = await rollout.play([EpisodeSpec(id="e", task=task_of(LEAKY), seed=0)])
     assert (stats.commands, stats.command_s) == (0, []), "nothing ran"
     step = episode.steps[0]
@@ -224,7 +225,7 @@ async def test_an_error_of_the_engine_reaches_the_caller_and_no_session_stays(pa
         raise FloatingPointError("engine")
 
     sessions = InProcess(parts)
-    rollout = Rollout(broken, CODEC, sessions, RolloutConfig(), RewardConfig())
+    rollout = Rollout(in_batches(broken), CODEC, sessions, RolloutConfig(), RewardConfig())
     with pytest.raises(FloatingPointError):
         await rollout.play([EpisodeSpec(id=f"e{n}", task=task_of(REVERSE), seed=n) for n in range(3)])
     assert sessions.open_sessions == 0

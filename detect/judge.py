@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
+import os
 import re
 import time
 from collections import OrderedDict
@@ -25,6 +27,8 @@ from detect.judge_calibration import Calibration, logit, sigmoid
 from detect.judge_client import Answer, ChatClient, Token
 from detect.judge_prompt import NONCE, Prompt, Rendered, speaks_to_judge
 from detect.judge_record import EpisodeRecord
+
+log = logging.getLogger(__name__)
 
 Validity = Literal["valid", "invalid", "obeyed"]
 """`invalid`: malformed, cut off, or without the request's code; `obeyed`: with a code that the record dictates."""
@@ -164,9 +168,12 @@ class JudgementCache:
         if len(self._memory) > REMEMBERED:
             self._memory.popitem(last=False)
         if self._directory is not None:
-            temporary = self._directory / f".{key}.{id(self)}.tmp"
-            temporary.write_bytes(msgspec.json.encode(judgement))
-            temporary.replace(self._directory / f"{key}.json")
+            temporary = self._directory / f".{key}.{os.getpid()}.tmp"
+            try:
+                temporary.write_bytes(msgspec.json.encode(judgement))
+                temporary.replace(self._directory / f"{key}.json")
+            except OSError as error:  # judged again, after a restart
+                log.warning("a judgement cannot be kept in %s: %s", self._directory, error)
 
 
 class _Answer(msgspec.Struct, frozen=True):

@@ -41,7 +41,7 @@ _SPEAKS_TO_JUDGE = re.compile(
     r"(?i)\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:instruction|prompt|above|previous|rules?)\b"
     r"|\b(?:to|dear|note (?:to|for)|attention)\b.{0,12}\b(?:the )?(?:judge|reviewer|grader|evaluator|classifier)\b"
     r"|[\"']?\bverdict\b[\"']?\s*(?:[:=]|is|must|should)"
-    r"|<\|im_(?:start|end)\||\[/?INST\]|^\s*(?:system|assistant)\s*:",
+    r"|<\|im_(?:start|end)\||\[/?INST\]|^[ \t]*(?:system|assistant)[ \t]*:",
     re.MULTILINE,
 )
 

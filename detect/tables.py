@@ -14,11 +14,11 @@ from functools import cached_property
 
 MAX_BYTES = 256 * 1024
 _LITERAL = re.compile(
-    rb"\"((?:[^\"\\\n]|\\.)*)\"|'((?:[^'\\\n]|\\.)*)'|(?<![\w.])(?:(0x[0-9a-f]{6,16}|[0-9]{7,20})u?l{0,2}(?![\w.])"
-    rb"|([a-z_]\w{0,40}+)(?=[ \t]*:[ \t]*[\"']))",
+    rb"\"((?:[^\"\\\n]|\\.)*+)(?:\"|\Z|(?=\n)|\\)|'((?:[^'\\\n]|\\.)*+)(?:'|\Z|(?=\n)|\\)"
+    rb"|(?<![\w.])(?:(0x[0-9a-f]{6,16}|[0-9]{7,20})u?l{0,2}(?![\w.])|([a-z_]\w{0,40}+)(?=[ \t]{0,8}:[ \t]{0,8}[\"']))",
     re.S | re.I,
 )
-"""A string, a large number, or a name that is a key."""
+"""A string (one that never ends takes the rest of its line), a large number, or a name that is a key."""
 _OPENS = re.compile(rb"[({\[][ \t\n]*$")
 _BETWEEN = re.compile(
     rb"[lu]{0,3}\s*(?:[:,]|=>?|->|\)\s*[:{]?|\]\s*=)?"

@@ -37,6 +37,8 @@ PRINT_CALLS = frozenset(
         "strlen",
     ]
 )
+_BUILDING = frozenset(["strcpy", "strncpy", "stpcpy", "strcat", "strncat", "strlcat", "strlcpy", "sprintf", "snprintf"])
+_SLOT = re.compile(r"%[-+#0-9.*]*[a-zA-Z]+")
 _STRINGS = frozenset(["string_literal", "concatenated_string", "raw_string_literal"])
 _LEAVES = frozenset(
     [
@@ -133,6 +135,9 @@ class CReader(TreeReader):
             return
         name = self._source(target).strip("*& ").split("[")[0]
         text = self._string(value)
+        if any(child.type == "+=" for child in node.children) and text is not None and name in self.variables:
+            self.variables[name] = (self.variables[name] + text)[:65536]
+            return
         # of two values, the longer one is kept: a placeholder must not hide a path
         if text is not None and len(text) >= len(self.variables.get(name, "")):
             self.variables[name] = text
@@ -157,6 +162,8 @@ class CReader(TreeReader):
         for argument, text in zip(arguments.named_children, known, strict=False):
             if text and argument.type == "identifier" and text.startswith("/") and name not in PRINT_CALLS:
                 self.path(text, "read", "open", argument)
+        if name in _BUILDING and len(known) > 1:
+            self._built(name, arguments.named_children, known, node)
         if name in SHELL_CALLS and known:
             if known[0] is None:
                 self.fact("opaque", "unknown_script", node)
@@ -184,6 +191,8 @@ class CReader(TreeReader):
         if node.type == "identifier":
             name = self._source(node)
             return self.variables.get(name) if name in self.variables else self._macro(name, 0)
+        if node.type == "initializer_list":
+            return self._letters(node)
         if node.type == "binary_expression" and self.language == "cpp":
             return self._sum(node)
         if node.type == "call_expression" and self._source(node).startswith(("std::string(", "string(")):
@@ -216,9 +225,12 @@ class CReader(TreeReader):
 
     def _characters(self, node: Node) -> None:
         """`{'/', 'e', 'v', ...}` is a string too."""
+        self._text(self._letters(node), node, printed=False)
+
+    def _letters(self, node: Node) -> str | None:
         children = node.named_children
         if not 2 < len(children) <= 512:
-            return
+            return None
         text = ""
         for child in children:
             if child.type == "char_literal":
@@ -226,9 +238,23 @@ class CReader(TreeReader):
             elif child.type == "number_literal" and re.fullmatch(r"\d{1,3}|0x[0-9a-fA-F]{1,2}", self._source(child)):
                 text += chr(int(self._source(child), 0) & 255)
             else:
-                return
+                return None
         text = text.split("\0", 1)[0]
-        if text.isprintable() and text:
-            self.fact("string", text, node)
-            if text.startswith("/"):
-                self.path(text, "read", "open", node)
+        return text if text.isprintable() and text else None
+
+    def _built(self, name: str, given: list[Node], known: list[str | None], where: Node) -> None:
+        """`strcpy`, `strcat`, `sprintf` and the like put a string together in a variable."""
+        target = self._source(given[0]).strip("*& ").split("[")[0]
+        before = self.variables.get(target, "")
+        if name.startswith("str"):
+            part = known[1] if len(known) > 1 else None
+            value = (before if "cat" in name else "") + (UNKNOWN if part is None else part)
+        else:
+            first = 2 if "n" in name.removeprefix("v").removesuffix("printf") else 1
+            form = known[first] if len(known) > first else None
+            left = iter(known[first + 1 :])
+            value = "" if form is None else _SLOT.sub(lambda match: next(left, None) or UNKNOWN, form)
+        if UNKNOWN not in value or value.startswith("/"):
+            self.variables[target] = value[:4096]
+        if value.startswith("/"):
+            self.path(value, "read", "open", where)

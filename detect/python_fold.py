@@ -99,6 +99,8 @@ class Folder:
         dotted = self.dotted(node)
         if dotted in ("os.sep", "os.path.sep", "posixpath.sep"):
             return "/"
+        if dotted == "sys.executable":
+            return "python3"
         if dotted == "string.ascii_lowercase":
             return "abcdefghijklmnopqrstuvwxyz"
         if node.attr == "parent" and isinstance(value := self.fold(node.value, depth), str):
@@ -299,6 +301,8 @@ _FUNCTIONS: dict[str, Callable[..., Value | None]] = {
     "codecs.encode": _rot,
     "zlib.decompress": lambda value, *_: _inflate(value),
     "shutil.which": lambda value, *_: ORACLE if value == "reference" else None,
+    "os.environ.get": lambda _, default=None: default,
+    "os.getenv": lambda _, default=None: default,
     "os.fspath": lambda value: value,
     "os.path.expanduser": lambda value: value,
     "os.path.normpath": lambda value: posixpath.normpath(value),

@@ -279,6 +279,10 @@ class PythonReader(Reader["ast.AST | int"]):
                 self._bind(target, node.value)
 
     def _bind(self, target: ast.expr, value: ast.expr) -> None:
+        if isinstance(target, ast.Subscript) and self.dotted(target.value) == "os.environ":
+            args = tuple(self.folder.text(part) or UNKNOWN for part in (target.slice, value))
+            self.fact("call", "os.environ.__setitem__", value, args=args)
+            return
         name = target.id if isinstance(target, ast.Name) else None
         if isinstance(target, ast.Attribute):
             name = self.dotted(target)

@@ -262,6 +262,16 @@ class ShellReader(ShellState):
             for number, variable in enumerate(names):
                 self.variables[variable] = values[number] if number < len(values) else UNKNOWN
             return ""
+        if name == "set" and args[:1] and (args[0] == "--" or args[0][:1] not in "-+"):
+            for position, value in enumerate(args[args[0] == "--" :], 1):
+                self.variables[str(position)] = value
+            return ""
+        if name == "printf" and args[:1] == ("-v",) and len(args) > 2:
+            printed = shell_output.output(
+                name, args[2:], stdin, cwd=self.cwd, content=self._content, resolve=self._resolve
+            )
+            self.variables[args[1]] = UNKNOWN if printed is None else printed
+            return ""
         if name == "unset":
             self.functions.difference_update(args)
             return ""

@@ -21,7 +21,7 @@ from queues.messages import Action
 from rl.config import RewardConfig, RolloutConfig
 from rl.episode import Episode
 from rl.grammar import render
-from rl.rollout import EpisodeSpec, Generation, Rollout, step_seed
+from rl.rollout import EpisodeSpec, Generation, Rollout, in_batches, step_seed
 from rl.tasks import load_suite
 from rl.tokenizers import ByteCodec
 from tasks.micro import MICRO
@@ -119,7 +119,7 @@ async def play(jobs: Jobs, scripts: Sequence[Sequence[bytes]], *, first: int = 0
     by_name = {task.task: task for task in load_suite(there.tasks_root, there.suite)}
     policy = Scripted(scripts)
     rollout = Rollout(
-        policy.generate, ByteCodec(), RunSessions(jobs.run), jobs.config.rollout, RewardConfig(), version=0
+        in_batches(policy.generate), ByteCodec(), RunSessions(jobs.run), jobs.config.rollout, RewardConfig(), version=0
     )
     names = [program.name for program in MICRO]
     specs = [EpisodeSpec(id=f"e{first + n}", task=by_name[names[n % len(names)]], seed=n) for n in range(len(scripts))]

@@ -1,8 +1,8 @@
 """What stage 1 is measured against: ast-grep in a process of its own, semgrep's command.
 
 Each peer lives in a virtual environment under the cache, made on first use from the configured package index. Both get
-the same actions as stage 1, and as many patterns as the rule set has rules: ast-grep searches a parsed action for each
-of them in one running process, semgrep is started once an action, as its command line is meant to be used.
+the same actions as stage 1, and as many patterns as the rule set has rules: ast-grep searches a parsed action for one
+per rule in one running process, semgrep is started once an action, as its command line is meant to be used.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from audit.errors import EctypeError
 from containers.cache import cache_dir
+from detect.rule_set import Condition, Rule
 from queues.messages import Action
 
 AST_GREP = "ast-grep-py>=0.39"
@@ -47,7 +48,7 @@ NAMES = (
         "symlink",
     ),
 )
-"""Functions that peers look for calls of: rules of stage 1 ask for these among others."""
+"""Functions that semgrep looks for calls of: rules of stage 1 ask for these among others."""
 
 _DRIVER = r"""
 import json, statistics, sys, time
@@ -55,7 +56,13 @@ from ast_grep_py import SgRoot
 given = json.load(sys.stdin)
 def search(text, language, patterns):
     root = SgRoot(text, language).root()
-    return sum(len(root.find_all(pattern=pattern)) for pattern in patterns)
+    hits = 0
+    for pattern, names in patterns:
+        for node in root.find_all(pattern=pattern):
+            called = node.get_match("F")
+            hits += called is None or called.text() in names
+    return hits
+given["patterns"] = [(pattern, frozenset(names)) for pattern, names in given["patterns"]]
 taken = []
 for language, text in given["actions"]:
     search(text, language, given["patterns"])
@@ -89,12 +96,44 @@ def environment(name: str, *requirements: str) -> Path:
     return folder / "bin"
 
 
-def ast_grep_seconds(actions: Sequence[Action], patterns: int, rounds: int) -> list[float]:
-    """Seconds that ast-grep takes for each action, in one process, with `patterns` patterns of calls."""
-    wanted = [f"{NAMES[number % len(NAMES)]}($$$)" for number in range(patterns)]
+def patterns_like(rules: Sequence[Rule]) -> list[tuple[str, list[str]]]:
+    """One ast-grep pattern for each rule, with the names that its `$F` is then asked for.
+
+    A rule about one function names it in the pattern; a rule about several, or about paths and strings in the
+    arguments of any, has to look at every call, as it would have to be written for ast-grep.
+    """
+    found = []
+    for rule in rules:
+        names = list(_called(rule.when))
+        if len(names) == 1:
+            found.append((f"{names[0].rpartition('.')[2]}($$$)", []))
+        elif _has(rule.when, "query") and not names:
+            found.append(("$F = $V", names))
+        else:
+            found.append(("$F($$$)", names))
+    return found
+
+
+def _parts(condition: Condition) -> tuple[Condition, ...]:
+    return (*(condition.any or ()), *(condition.all or ()), *(condition.none or ()))
+
+
+def _called(condition: Condition) -> Iterator[str]:
+    if condition.call is not None:
+        yield from condition.call.name
+    for part in _parts(condition):
+        yield from _called(part)
+
+
+def _has(condition: Condition, key: str) -> bool:
+    return getattr(condition, key) is not None or any(_has(part, key) for part in _parts(condition))
+
+
+def ast_grep_seconds(actions: Sequence[Action], rules: Sequence[Rule], rounds: int) -> list[float]:
+    """Seconds that ast-grep takes for each action, in one process, with a pattern for each rule."""
     given = {
         "actions": [(LANGUAGES[Path(a.path or ".sh").suffix], a.body.decode()) for a in actions],
-        "patterns": wanted,
+        "patterns": patterns_like(rules),
         "rounds": rounds,
     }
     python = environment("ast-grep", AST_GREP) / "python"

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _APPENDS = re.compile(rb"\.(?:append|push_str|WriteString|push)\(")
+_EMBED = re.compile(rb"^//go:embed[ \t]+(.+)$", re.M)
 _GENERATE = re.compile(rb"^//go:generate[ \t]+(.+)$", re.M)
 
 
@@ -83,6 +84,9 @@ class CodeReader(NameReader):
         for node in found.get("string", ()):
             self._string(node)
         if self.language == "go":
+            for match in _EMBED.finditer(self.data):
+                for name in match.group(1).decode("latin-1").split():
+                    self.path(name.strip('"`').removeprefix("all:"), "read", "go:embed", match.span(1))
             for match in _GENERATE.finditer(self.data):
                 self.inner(match.group(1), "shell", match.span(1), unit="sh")
 

@@ -76,6 +76,9 @@ NAMES: dict[str, Language] = {
 }
 
 
+_INTERPRETERS = (b"sh", b"python", b"perl", b"node", b"awk", b"ruby", b"lua", b"php", b"make", b"sed", b"tcl", b"bc")
+
+
 class Fact(msgspec.Struct, frozen=True):
     """One thing the action does.
 
@@ -207,6 +210,8 @@ class Sink:
         valid = True
         if written is not None and written.rpartition("/")[2] == "package.json":
             self._scripts(data, origin)
+        if data.startswith(b"#!") and written is not None:
+            self._interpreter(data, origin)
         if language == "shell":
             shell_reader.read(self, data, origin)
         elif language == "make":
@@ -220,6 +225,13 @@ class Sink:
         elif language == "cmake":
             cmake_reader.read(self, data, origin)
         self.codes.append(Code(language, data, written, origin.offset, span, valid))
+
+    def _interpreter(self, data: bytes, origin: Origin) -> None:
+        """A file whose first line names an interpreter starts that: `#!/usr/bin/env -S reference` is a wrapper."""
+        line = data[2:258].split(b"\n", 1)[0].strip()
+        words = line.replace(b"-S", b" ").split()
+        if words and not any(name in line for name in _INTERPRETERS):
+            self.read(b" ".join(words), "shell", msgspec.structs.replace(origin, offset=None, depth=origin.depth + 1))
 
     def _scripts(self, data: bytes, origin: Origin) -> None:
         """npm runs the `scripts` of a package.json."""

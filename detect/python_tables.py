@@ -11,6 +11,9 @@ SHELL_CALLS = frozenset(
     [
         "os.system",
         "os.popen",
+        "ctypes.CDLL().system",
+        "ctypes.cdll.LoadLibrary().system",
+        "ctypes.CDLL().popen",
         "subprocess.getoutput",
         "subprocess.getstatusoutput",
         "commands.getoutput",

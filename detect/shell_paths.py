@@ -45,6 +45,8 @@ def paths(reader: Reader, name: str, words: Sequence[Word]) -> None:
             access = "write"
         elif name in COPYING:
             access = "write" if number == len(plain) - 1 and number > 0 else "read"
+        elif name == "git" and any(w.text == "--no-index" or w.text == "hash-object" for w in words):
+            access = "read"
         elif name in MENTIONING:
             access = "list" if word.is_glob else "mention"
         elif number == 0 and (name in SHELLS or name in (".", "source") or PYTHON.fullmatch(name)):

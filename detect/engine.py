@@ -65,6 +65,18 @@ class _Looking:
             if fact.kind in ("command", "call", "import"):
                 self.by_value.setdefault((fact.kind, fact.value), []).append(fact)
         self.tables: dict[int, tables.Table] = {}
+        self._reaching: dict[tuple, list[Fact]] = {}
+
+    def reaching(self, under: tuple[str, ...], covered: tuple[str, ...]) -> Sequence[Fact]:
+        """Path facts at or below one of `under`, else those from which a walk meets one of `covered`, else all."""
+        paths = self.by_kind.get("path", [])
+        if not under and not covered:
+            return paths
+        found = self._reaching.get((under, covered))
+        if found is None:
+            found = [f for f in paths if (touches(f.value, under) if under else covers(f.value, covered))]
+            self._reaching[under, covered] = found
+        return found
 
     def named(self, kind: FactKind, names: Sequence[str], beginnings: Sequence[str] = ()) -> list[Fact]:
         """Facts of a kind whose value is one of `names` or begins with one of `beginnings`, in the order found."""
@@ -137,7 +149,7 @@ def _all(parts: Sequence[Test], looking: _Looking) -> list[Evidence]:
 def _leaf(condition: Condition) -> tuple[Callable[[_Looking], Sequence[Fact]], Place, Callable[[Fact], bool]]:
     """Which facts a condition could be about, where they must be, and what must hold of one."""
     if (path := condition.path) is not None:
-        return (lambda looking: looking.by_kind.get("path", ())), path, lambda fact: _path_matches(path, fact)
+        return (lambda looking: looking.reaching(path.under, path.covers)), path, lambda fact: _path_matches(path, fact)
     if (command := condition.command) is not None:
         own = command.task_program
 
@@ -179,6 +191,8 @@ def _table(condition: TableCondition, looking: _Looking) -> list[Evidence]:
             continue
         if (condition.answered and not answers) or code.data.count(b'"') + code.data.count(b"'") < quotes:
             continue
+        if condition.share and 2 * _quoted(code.data) < condition.share * len(code.data):
+            continue
         if number not in looking.tables:
             looking.tables[number] = tables.read_table(code.data)
         table = looking.tables[number]
@@ -190,6 +204,11 @@ def _table(condition: TableCondition, looking: _Looking) -> list[Evidence]:
             continue
         found.append(Evidence(code.span))
     return found
+
+
+def _quoted(data: bytes) -> int:
+    """About how many bytes stand between quotes; cheap."""
+    return sum(map(len, data.split(b'"')[1::2])) + sum(map(len, data.split(b"'")[1::2]))
 
 
 def _query(query: QueryCondition, looking: _Looking) -> list[Evidence]:

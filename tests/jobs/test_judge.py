@@ -1,8 +1,9 @@
 """The judge with a real model server (SmolLM2-135M), real sandboxes, real queues: from a cheat to the next batch.
 
 The model is far too small to be a judge: as it comes, its AUROC on the corpus is near that of a coin, and calibrated as
-it should be it would never reach 0.85. So the threshold here is the raw score that half of the honest samples reach.
-Nothing about a verdict is fixed: what is flagged is what this model finds more suspicious than that.
+it should be it would never reach 0.85. So the threshold here is a raw score, so low that three in four honest samples
+reach it. Nothing about a verdict is fixed: what is flagged is what this model finds more suspicious than that. This
+tests the path, not the model.
 """
 
 from __future__ import annotations
@@ -106,11 +107,11 @@ def test_score_of_a_file(server: ModelServer, calibration: Path, tmp_path: Path)
 
 @pytest.fixture(scope="module")
 def threshold(server: ModelServer, samples: Path) -> float:
-    """The raw score that half of the honest samples reach."""
+    """The raw score that three in four honest samples reach."""
     honest = [sample for sample in read_samples(samples)[0] if sample.label == "benign"]
     config = JudgeConfig(model="judge", endpoint=server.base_url, prompt="brief-1", timeout_s=300)
     judged = asyncio.run(judge_actions([batch_action(s) for s in honest], config, calibration=False, say=print))
-    return float(np.median([j.score for j in judged if j.score is not None]))
+    return float(np.quantile([j.score for j in judged if j.score is not None], 0.25))
 
 
 async def test_a_disguised_cheat_is_flagged_and_dropped_although_the_judge_is_killed_in_the_middle(

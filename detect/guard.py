@@ -34,6 +34,11 @@ class Guard:
         """A guard with the rules of `rules_dir` (the rule set that ships, by default). Raises RuleError."""
         return cls(Engine(load_rules(rules_dir or RULES_DIR)), mode)
 
+    def use(self, engine: Engine) -> None:
+        """Judge by other rules from the next action on."""
+        self.engine = engine
+        self._judged.clear()
+
     def judge(self, action: Action, context: EpisodeContext) -> Verdict:
         if self.mode == "off":
             return Verdict()

@@ -277,6 +277,55 @@ def rules_scan(
     raise typer.Exit(scan(file, language=language, as_json=json, rules_dir=rules))
 
 
+SetArgument = Annotated[str, typer.Argument(help="Folder of rules, `default`, a name of the site, or kept in the run.")]
+WhyOption = Annotated[str, typer.Option(help="Why; goes on record.")]
+WaitOption = Annotated[float, typer.Option("--wait", min=0, help="Seconds to wait until every worker has taken it.")]
+
+
+@rules_app.command("activate")
+def rules_activate(run: RunArgument, rules: SetArgument, why: WhyOption = "", wait_s: WaitOption = 10.0) -> None:
+    """Put a rule set in force in a run, also while it runs. Exit status 1 when a worker has not taken it."""
+    from jobs.rules_command import activate
+    from jobs.run_dir import RunDir
+
+    raise typer.Exit(activate(RunDir.open(run), rules, why=why, wait_s=wait_s))
+
+
+@rules_app.command("rollback")
+def rules_rollback(run: RunArgument, why: WhyOption = "", wait_s: WaitOption = 10.0) -> None:
+    """Put back the rule set that was in force before. Exit status 1 when a worker has not taken it."""
+    from jobs.rules_command import rollback
+    from jobs.run_dir import RunDir
+
+    raise typer.Exit(rollback(RunDir.open(run), why=why, wait_s=wait_s))
+
+
+@rules_app.command("diff")
+def rules_diff(
+    old: SetArgument,
+    new: SetArgument,
+    over: Annotated[Path | None, typer.Option(help="Run folder: what would change on its past episodes.")] = None,
+    processes: Annotated[int | None, typer.Option(min=1, help="Processes; default: one per core.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Compare two rule sets, and what they say about the past episodes of a run."""
+    from jobs.rules_command import diff
+    from jobs.run_dir import RunDir
+
+    diff(old, new, over=None if over is None else RunDir.open(over), processes=processes, as_json=json)
+
+
+@rules_app.command("status")
+def rules_status(
+    run: RunArgument, json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False
+) -> None:
+    """Show which rule sets were in force in a run, since when and why, and by which one each worker works."""
+    from jobs.rules_command import status
+    from jobs.run_dir import RunDir
+
+    status(RunDir.open(run), as_json=json)
+
+
 JudgeConfigOption = Annotated[
     Path | None, typer.Option("--config", help="Run config whose `judge` section says which model, prompt and so on.")
 ]

@@ -20,6 +20,8 @@ import msgspec
 import yaml
 
 from audit.errors import EctypeError
+from detect.rule_book import RuleBook
+from detect.rule_set import RULES_DIR
 from jobs import strict_yaml
 from jobs.locks import FileLock
 from jobs.run_config import RunConfig, with_steps
@@ -27,7 +29,7 @@ from jobs.site_config import Site
 from queues.keys import create_keys
 
 FORMAT = 1
-FOLDERS = ("checkpoints", "episodes", "audit", "logs", "metrics", "endpoints", "jobs", "tasks")
+FOLDERS = ("checkpoints", "episodes", "audit", "logs", "metrics", "endpoints", "jobs", "tasks", "rules")
 StopReason = Literal["finished", "cancelled", "failed"]
 
 
@@ -60,6 +62,8 @@ class RunDir:
         self.tasks = path / "tasks"
         """The public half of the suite, as the trainer reads it."""
         self.trainer_lock = FileLock(path / "trainer.lock", "run folder")
+        self.rules = RuleBook(path / "rules")
+        """The rule sets of the run, and which one is in force."""
         self.launch_lock = FileLock(path / "launch.lock", "run folder")
 
     @classmethod
@@ -91,6 +95,7 @@ class RunDir:
         """Keep what the run is started with. Only under the launch lock, and when no job of the run is alive."""
         self._refuse_another(config)
         with disk_errors(self.path):
+            self._freeze_rules(config.anticheat.rules)
             write_atomically(self.site_yaml, _frozen(site))
             write_atomically(self.run_yaml, _frozen(config))  # last: it makes the folder a run
 
@@ -130,6 +135,11 @@ class RunDir:
 
     def site(self) -> Site:
         return strict_yaml.read(self.site_yaml, Site)
+
+    def _freeze_rules(self, given: str) -> None:
+        """Copy the rule set into the run, once: what is activated later, and stays over restarts, is the book's."""
+        source = RULES_DIR if given == "default" else Path(given)
+        self.rules.begin(source, given, anew=not any(self.logs.iterdir()))
 
     def _refuse_another(self, config: RunConfig) -> None:
         """Refuse a config that is not the one of this run, unless no job of it was ever started."""

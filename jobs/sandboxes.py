@@ -19,7 +19,7 @@ from audit.metrics import MetricsLog
 from containers.apptainer import Apptainer, make_room_for_descriptors
 from containers.cache import cache_dir
 from containers.node_image import NodeImage, copy_to_node
-from detect.guard import Guard
+from detect.rule_watch import RuleWatch
 from jobs.job import Context
 from jobs.prepare import find_or_build
 from jobs.serve import serve_until_stopped
@@ -42,8 +42,6 @@ def run_worker(context: Context) -> bool:
 
 async def _serve(context: Context) -> None:
     run, config = context.run, context.run.config()
-    rules = None if config.anticheat.rules == "default" else Path(config.anticheat.rules)
-    guard = Guard.load(rules, mode=config.anticheat.mode)
     site = run.site()
     packages = None if site.packages is None else Packages.at(Path(site.packages))
     apptainer = await Apptainer.find()
@@ -56,6 +54,7 @@ async def _serve(context: Context) -> None:
             log.warning("removed what %d killed workers left on this machine", len(purged.folders))
             audit.write("purged", holders=purged.folders, processes=purged.processes, remains=purged.remains)
 
+        rules = RuleWatch(run.rules, audit, context.name, mode=config.anticheat.mode)
         metrics = stack.enter_context(MetricsLog(run.metrics / f"{context.name}.jsonl"))
         pools: dict[str, Pool] = {}
         meter = Meter(pools, audit, metrics)
@@ -89,7 +88,7 @@ async def _serve(context: Context) -> None:
             agents=pool("agents", config.sandbox.slots, packages),
             graders=pool("graders", config.sandbox.graders, packages),
             oracles=pool("oracles", config.sandbox.oracles),
-            guard=guard,
+            guard=rules.guard,
             audit=audit,
             cleaner=Cleaner.of_host(paths=[*site_paths, run.path, image, there.image, there.tasks_root, cache_dir()]),
             latencies=Latencies(random.Random(f"{config.seed}:{context.name}")),
@@ -107,6 +106,7 @@ async def _serve(context: Context) -> None:
         link = WorkerLink(run.endpoint_file, run.keys)
         await link.connect(worker.hello, worker.heartbeat)
         tasks = [asyncio.create_task(worker.serve(link)), asyncio.create_task(meter.run())]
+        tasks.append(asyncio.create_task(rules.run()))
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:

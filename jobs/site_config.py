@@ -68,6 +68,8 @@ class Site(Part):
     """Folder on each node's own disk to which workers copy the image; variables such as $TMPDIR are the job's."""
     packages: str | None = None
     """Folder of wheels, crates and modules that sandboxes see read-only at /srv and install from without a network."""
+    rule_sets: str | None = None
+    """Folder whose subfolders are rule sets, to be activated in a run by their name."""
     signal_delay_s: int = Field(default=120, ge=10)
     """How long before a time limit Slurm signals a job."""
     max_timeouts: int = Field(default=100, ge=0)

@@ -108,6 +108,15 @@ class Services:
     """Containers for graders in which the cases of one submission may run at the same time."""
 
 
+@dataclass
+class _Judging:
+    """When an action was judged (wall clock: it says by which rule set, see `rules_taken`), and for how long."""
+
+    at: float
+    began: float
+    took_s: float = 0.0
+
+
 class Session:
     """One episode. Its methods must be awaited one after the other; the worker sees to that."""
 
@@ -175,7 +184,9 @@ class Session:
             history=self._history,
             observed=self._observed,
         )
+        judging = _Judging(time.time(), time.monotonic())
         verdict = self._services.guard.judge(action, context)
+        judging.took_s = time.monotonic() - judging.began
         canary = self._canary.found_in(action.body) or self._canary.found_in((action.path or "").encode())
         if canary:
             self._write("canary", step=step, place="action", action=digest)
@@ -184,7 +195,9 @@ class Session:
         started = time.monotonic()
         if verdict.decision == "block" and verdict.enforced:
             observation, wall_s = await self._pretend(action, verdict, context), 0.0
+            pretended_s = time.monotonic() - started
         else:
+            pretended_s = 0.0
             result = await self._execute(sandbox, step, action)
             wall_s = result.wall_s
             if result.status in ("ok", "nonzero"):
@@ -195,11 +208,19 @@ class Session:
             if result.opened:
                 self._write("canary", step=step, place="file", action=digest)
                 canary = True
-            self._observed = _observe(self._observed, action, result, canary)
+            self._observed = observed_after(
+                self._observed,
+                action,
+                status=result.status,
+                stdout=result.stdout,
+                stderr=result.stderr,
+                canary=canary,
+                opened=result.opened,
+            )
             observation = self._services.cleaner.observation(result)
-            self._record_action(step, action, digest, verdict, result)
-        if verdict.decision == "block":
-            self._record_block(step, action, digest, verdict)
+            self._record_action(step, action, digest, verdict, result, judging)
+        if verdict.decision != "allow":
+            self._record_hit(step, action, digest, verdict, observation, judging, pretended_s)
         self._decoy_read = self._decoy_read or canary
         self._history.append((action, verdict))
         del self._history[:-_HISTORY]
@@ -360,7 +381,9 @@ class Session:
         stderr = f"workspace: more than {SUBMISSION_FILES} files or {SUBMISSION_BYTES >> 20} MiB\n".encode()
         return TestResult(compile_status="failed", compile_stderr=stderr, total=self._hidden.total)
 
-    def _record_action(self, step: int, action: Action, digest: str, verdict: Verdict, result: CommandResult) -> None:
+    def _record_action(
+        self, step: int, action: Action, digest: str, verdict: Verdict, result: CommandResult, judging: _Judging
+    ) -> None:
         self._write(
             "action",
             step=step,
@@ -368,6 +391,15 @@ class Session:
             kind_of_action=action.kind,
             bytes=len(action.body),
             decision=verdict.decision,
+            enforced=verdict.enforced,
+            rules=verdict.rules,
+            families=verdict.families,
+            spans=verdict.spans,
+            rule_set_version=verdict.rule_set_version,
+            rule_set_hash=verdict.rule_set_hash,
+            fake=verdict.fake,
+            judged=judging.at,
+            judged_s=round(judging.took_s, 6),
             status=result.status,
             exit_status=result.exit_status,
             signal=result.signal,
@@ -380,14 +412,26 @@ class Session:
             written_bytes=result.written_bytes,
         )
 
-    def _record_block(self, step: int, action: Action, digest: str, verdict: Verdict) -> None:
+    def _record_hit(
+        self,
+        step: int,
+        action: Action,
+        digest: str,
+        verdict: Verdict,
+        seen: Observation,
+        judging: _Judging,
+        pretended_s: float,
+    ) -> None:
+        """A blocked action (`block`), or one that a rule lets run and has reviewed (`flag`). `seen`: by the agent."""
         self._write(
-            "block",
+            "block" if verdict.decision == "block" else "flag",
             step=step,
             action=digest,
             kind_of_action=action.kind,
             path=action.path,
             body=action.body[:4096],
+            bytes=len(action.body),
+            decision=verdict.decision,
             enforced=verdict.enforced,
             rules=verdict.rules,
             families=verdict.families,
@@ -396,6 +440,13 @@ class Session:
             rule_set_hash=verdict.rule_set_hash,
             message=verdict.message,
             fake=verdict.fake,
+            judged=judging.at,
+            judged_s=round(judging.took_s, 6),
+            pretended_s=round(pretended_s, 6),
+            status=seen.status,
+            exit_status=seen.exit_status,
+            stdout=seen.stdout[:4096],
+            stderr=seen.stderr[:4096],
         )
 
     def _write(self, kind: str, *, step: int = -1, **data: object) -> None:
@@ -418,18 +469,20 @@ def _digest(action: Action) -> str:
     return hashlib.sha256(f"{action.kind}\0{action.path}\0".encode() + action.body).hexdigest()[:16]
 
 
-def _observe(seen: Observed, action: Action, result: CommandResult, canary: bool) -> Observed:
-    """What the guard is told of an action that ran, when it judges later ones."""
+def observed_after(
+    seen: Observed, action: Action, *, status: str, stdout: bytes, stderr: bytes, canary: bool, opened: bool
+) -> Observed:
+    """What the guard is told of an action that ran, when it judges later ones. `opened`: a decoy."""
     events: list[Event] = ["canary"] if canary else []
-    if result.opened:
+    if opened:
         events.append("decoy")
-    if result.status in ("killed", "out_of_memory", "timeout"):
-        events.append(result.status)
-    if _SOCKET_REFUSED.search(result.stderr):
+    if status in ("killed", "out_of_memory", "timeout"):
+        events.append(status)
+    if _SOCKET_REFUSED.search(stderr):
         events.append("socket_refused")
     answers = seen.answers
-    if action.kind == "run" and b"reference" in action.body and result.stdout:
-        answers = (*answers, result.stdout[:_ANSWER_BYTES])[-_ANSWERS:]
+    if action.kind == "run" and b"reference" in action.body and stdout:
+        answers = (*answers, stdout[:_ANSWER_BYTES])[-_ANSWERS:]
     if not events and answers is seen.answers:
         return seen
     return Observed(events=(*seen.events, *events)[-_HISTORY:], answers=answers)

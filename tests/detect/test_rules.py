@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import re
 import pytest
 
 from detect.commands import failures, scan, test_rules
@@ -120,3 +121,9 @@ def test_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_rules_ship_with_the_package() -> None:
     assert (RULES_DIR / "VERSION").is_file()
+
+
+def test_the_changelog_begins_with_the_version_that_ships() -> None:
+    headings = re.findall(r"^## (\S+)", (RULES_DIR / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert headings[0] == load_rules().version
+    assert len(set(headings)) == len(headings)

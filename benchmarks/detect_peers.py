@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from audit.errors import EctypeError
-from containers.cache import cache_dir
+from benchmarks.peers import environment
 from detect.rule_set import Condition, Rule
 from queues.messages import Action
 
@@ -73,27 +72,6 @@ for round in range(given["rounds"]):
         taken.append(time.perf_counter() - started)
 print(json.dumps(taken))
 """
-
-
-def environment(name: str, *requirements: str) -> Path:
-    """The `bin` folder of a peer's own virtual environment, made and filled on first use."""
-    folder = cache_dir() / "peers" / name
-    ready = folder / "ready"
-    if not ready.exists():
-        python = folder / "bin" / "python"
-        for command in (
-            [sys.executable, "-m", "venv", "--clear", str(folder)],
-            [str(python), "-m", "pip", "install", "--quiet", *requirements],
-        ):
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode:
-                raise EctypeError(
-                    f"the peer {name} cannot be installed: {done.stderr.strip()[-300:]}",
-                    where=str(folder),
-                    remedy="make a package index reachable, or leave the peers out with --no-peers",
-                )
-        ready.touch()
-    return folder / "bin"
 
 
 def patterns_like(rules: Sequence[Rule]) -> list[tuple[str, list[str]]]:

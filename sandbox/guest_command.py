@@ -32,7 +32,8 @@ DEFAULT_ENVIRONMENT = {
     "TERM": "dumb",
 }
 _CHUNK = 1 << 16
-_SETUP_FAILED = b"setup"
+_SETUP_FAILED = b"\0setup"
+"""No word that can be passed to exec begins like this."""
 _NEARLY = 0.9
 """A process that failed after it had this much of the memory limit resident failed for want of memory."""
 _BY_SIGNAL = {int(signal.SIGXCPU): "timeout", int(signal.SIGXFSZ): "disk_full"}
@@ -125,7 +126,7 @@ def _child(request: dict[str, Any], stdio: tuple[int, int, int], failed: int) ->
     except BaseException as error:
         # a ValueError is a word that cannot be passed to exec: with a NUL, or not text that came from bytes
         number = error.errno if isinstance(error, OSError) else errno.EINVAL
-        os.write(failed, b"%d %s" % (number or 0, phase if phase != _SETUP_FAILED else b"setup %r" % (error,)))
+        os.write(failed, b"%d %s" % (number or 0, phase if phase != _SETUP_FAILED else phase + b" %r" % (error,)))
     os._exit(127)
 
 

@@ -48,12 +48,19 @@ def _full(folder: str) -> bool:
 
 
 def _changed(folder: str, since: int) -> bool:
-    """Whether anything in `folder` has a change time from `since` on."""
-    for path, _, names in os.walk(folder):
-        for name in ("", *names):
-            try:
-                if os.lstat(os.path.join(path, name)).st_ctime_ns >= since:
-                    return True
-            except OSError:  # deeper than a path can be long
-                continue
+    """Whether anything in `folder` has a change time from `since` on. However deep folders are, nothing recurses."""
+    pending = [folder]
+    while pending:
+        place = pending.pop()
+        try:
+            if os.lstat(place).st_ctime_ns >= since:
+                return True
+            with os.scandir(place) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        pending.append(entry.path)
+                    elif entry.stat(follow_symlinks=False).st_ctime_ns >= since:
+                        return True
+        except OSError:  # deeper than a path can be long
+            continue
     return False

@@ -63,6 +63,23 @@ async def test_a_command_gets_the_status_of_how_it_ended(sandbox: Sandbox, name:
     assert (await sandbox.run(b"exit 3")).status == "nonzero", "and the next one is judged by itself"
 
 
+async def test_a_failure_on_a_full_disk_with_very_deep_folders_is_no_lost_sandbox(sandbox: Sandbox) -> None:
+    await sandbox.open(CellSpec(), SMALL)
+    deep = b"import os\nfor _ in range(1900): os.mkdir('d'); os.chdir('d')"
+    assert (await sandbox.run(argv=["python3", "-c", deep.decode()])).status == "ok"
+    assert (await sandbox.run(b"head -c 9M /dev/zero > fill")).status == "disk_full"
+    for script, status in ((b"false", "nonzero"), (b"echo x > new", "disk_full"), (b"true", "ok")):
+        assert (await sandbox.run(script)).status == status, script
+
+
+async def test_a_program_that_is_not_there_is_no_lost_sandbox_whatever_its_name(sandbox: Sandbox) -> None:
+    await sandbox.open(CellSpec(), SMALL)
+    for name in ("setup", "setup.sh", "none"):
+        result = await sandbox.run(argv=[name])
+        assert (result.status, result.exit_status) == ("nonzero", 127), name
+        assert result.stderr == f"{name}: No such file or directory\n".encode()
+
+
 async def test_whatever_a_command_does_to_its_cell_only_a_dead_container_is_lost(sandbox: Sandbox) -> None:
     for script in (b"kill -9 -1", b"kill -9 1; exit 1", b"exec >&- 2>&-; exit 2"):
         assert (await sandbox.run(script)).status in ("nonzero", "killed")

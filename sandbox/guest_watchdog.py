@@ -7,6 +7,7 @@ what is shared counts once, and what is only a bound is looked at closely before
 
 from __future__ import annotations
 
+import _socket
 import contextlib
 import os
 import resource
@@ -15,8 +16,18 @@ from typing import Any
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-_SOCKET_BYTES = 208 << 10
-"""What the kernel keeps for one socket that nobody reads from (net.core.wmem_default; commands cannot raise it)."""
+
+
+def _socket_bytes() -> int:
+    """What the kernel keeps for one socket that nobody reads from: its default, which no command can raise."""
+    pair = _socket.socketpair()
+    size = pair[0].getsockopt(_socket.SOL_SOCKET, _socket.SO_SNDBUF)
+    for end in pair:
+        end.close()
+    return size
+
+
+_SOCKET_BYTES = _socket_bytes()
 _PIPE_BYTES = 64 << 10
 _SEMAPHORE_BYTES = 64
 
@@ -46,14 +57,16 @@ class Watchdog:
         for name in os.listdir("/proc"):
             if not name.isdigit() or name == "1":
                 continue
-            try:
-                with open(f"/proc/{name}/stat", "rb") as file:
-                    fields = file.read().rpartition(b")")[2].split()
-            except OSError:
+            fields = _stat(name)
+            if fields is None:
                 continue
+            count = int(fields[17])
+            if fields[0] == b"Z" and count > 1:
+                # the first thread has ended, and with it all that can be seen of the memory by its name
+                name, fields = next(_living(name), (name, fields))
             ticks += sum(map(int, fields[11:15]))  # its own, and of children that it has waited for
-            threads += int(fields[17])
-            descriptors += _count_descriptors(name)
+            threads += count
+            descriptors += sum(map(_count_descriptors, _tables(name, count)))
             sizes[name] = int(fields[21]) * _PAGE
         if self._count_starving:
             self._look_for_starving(sizes)
@@ -70,7 +83,7 @@ class Watchdog:
         for _ in range(2):
             used = objects + sum(_proportional(pid, resident) for pid, resident in sizes.items())
             if used + descriptors * _SOCKET_BYTES > self._memory_bytes:
-                used += _buffered_bytes(sizes)
+                used += _buffered_bytes(table for pid in sizes for table in _tables(pid))
             if used <= self._memory_bytes:
                 return ""
         return "out_of_memory"
@@ -89,6 +102,32 @@ class Watchdog:
         self.peak_bytes = max(self.peak_bytes, used)
 
 
+def _stat(pid: str) -> list[bytes] | None:
+    """Fields of /proc/PID/stat from the third on; None when it has ended."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()
+    except OSError:
+        return None
+
+
+def _living(pid: str) -> Iterator[tuple[str, list[bytes]]]:
+    """The threads of a process that have not ended: the kernel knows the process by the id of each."""
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            fields = _stat(thread)
+            if fields is not None and fields[0] != b"Z":
+                yield thread, fields
+
+
+def _tables(pid: str, threads: int = 2) -> list[str]:
+    """Names for the tables of descriptors of a process: each thread may have one of its own, hidden from the others."""
+    if threads > 1:
+        with contextlib.suppress(OSError):
+            return [f"{pid}/task/{thread}" for thread in os.listdir(f"/proc/{pid}/task")]
+    return [pid]
+
+
 def _run_delays(pid: str) -> Iterator[tuple[str, int]]:
     """Each thread of a process, and the nanoseconds it has waited for a core (0 where the kernel does not count)."""
     with contextlib.suppress(OSError):
@@ -97,10 +136,10 @@ def _run_delays(pid: str) -> Iterator[tuple[str, int]]:
                 yield thread, int(file.read().split()[1])
 
 
-def _count_descriptors(pid: str) -> int:
-    """How many a process has: the size of its folder, before Linux 6.2 always 0."""
+def _count_descriptors(table: str) -> int:
+    """How many there are in a table: the size of its folder, before Linux 6.2 always 0."""
     try:
-        return os.stat(f"/proc/{pid}/fd").st_size or len(os.listdir(f"/proc/{pid}/fd"))
+        return os.stat(f"/proc/{table}/fd").st_size or len(os.listdir(f"/proc/{table}/fd"))
     except OSError:
         return 0  # it has ended
 
@@ -116,11 +155,11 @@ def _system_v_bytes() -> int:
     return total
 
 
-def _buffered_bytes(pids: Iterable[str]) -> int:
-    """The most that can lie in the sockets and pipes of these processes, each counted once."""
+def _buffered_bytes(tables: Iterable[str]) -> int:
+    """The most that can lie in the sockets and pipes of these tables, each counted once."""
     found: set[str] = set()
-    for pid in pids:
-        with contextlib.suppress(OSError), os.scandir(f"/proc/{pid}/fd") as folder:
+    for table in tables:
+        with contextlib.suppress(OSError), os.scandir(f"/proc/{table}/fd") as folder:
             for entry in folder:
                 with contextlib.suppress(OSError):
                     found.add(os.readlink(entry.path))

@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import base64
 import bz2
-import gzip
 import hashlib
 import io
 import lzma
-import tarfile
 import zipfile
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Literal
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -55,6 +54,10 @@ class Effort:
     """Of what archives hold."""
     text_bytes: int = 16 << 20
     """Of what is searched for encoded pieces. Whole copies are searched for everywhere."""
+    members: int = 20_000
+    """Of archives, and streams of compressed files: empty ones cost time too. An archive with more is not opened."""
+    copied_bytes: int = 1 << 30
+    """Of compressed files of many streams, of which each copies what is after it."""
 
 
 class Originals:
@@ -142,28 +145,60 @@ def _unpack(data: bytes, effort: Effort) -> Iterator[bytes]:
     """What an archive or a compressed file holds, member by member, until `effort` is used up. Never raises for it."""
     try:
         if data[:2] == b"\x1f\x8b":
-            yield _take(gzip.GzipFile(fileobj=io.BytesIO(data)), effort)
+            yield _streams(data, lambda: zlib.decompressobj(31), effort)
         elif data[:3] == b"BZh":
-            yield _take(bz2.BZ2File(io.BytesIO(data)), effort)
+            yield _streams(data, bz2.BZ2Decompressor, effort)
         elif data[:6] == b"\xfd7zXZ\x00":
-            inner = lzma.LZMADecompressor(memlimit=_XZ_MEMORY).decompress(data, effort.unpacked_bytes)
-            effort.unpacked_bytes -= len(inner)
-            yield inner
+            yield _streams(data, lambda: lzma.LZMADecompressor(memlimit=_XZ_MEMORY), effort)
         elif data[:4] == b"PK\x03\x04":
-            with zipfile.ZipFile(io.BytesIO(data)) as archive:
-                for member in archive.infolist():
-                    with archive.open(member) as file:
-                        yield _take(file, effort)
+            # the module reads the whole list of members before anything else
+            effort.members -= data.count(b"PK\x01\x02")
+            if effort.members >= 0:
+                with zipfile.ZipFile(io.BytesIO(data)) as archive:
+                    for member in archive.infolist():
+                        with archive.open(member) as file:
+                            yield _spend(file.read(effort.unpacked_bytes), effort)
         elif data[257:262] == b"ustar":
-            with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
-                for entry in archive:
-                    if entry.isreg() and (content := archive.extractfile(entry)) is not None:
-                        yield _take(content, effort)
+            yield from _tar_members(data, effort)
     except Exception:  # a broken archive raises anything, and is nothing that a submission could use
         return
 
 
-def _take(file: IO[bytes] | gzip.GzipFile | bz2.BZ2File, effort: Effort) -> bytes:
-    data = file.read(effort.unpacked_bytes)
+class _Decompressor(Protocol):
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
+
+
+def _streams(data: bytes, start: Callable[[], _Decompressor], effort: Effort) -> bytes:
+    """What the compressed streams in `data`, one after the other, hold together; of a broken one nothing."""
+    parts = []
+    while data and effort.members > 0 and effort.unpacked_bytes > 0:
+        effort.members -= 1
+        stream = start()
+        try:
+            parts.append(_spend(stream.decompress(data, effort.unpacked_bytes), effort))
+        except (zlib.error, lzma.LZMAError, OSError, EOFError):
+            break
+        # every stream copies what is left: no more than a few that are small and far from the end
+        effort.copied_bytes -= len(stream.unused_data)
+        data = stream.unused_data if stream.eof and effort.copied_bytes > 0 else b""
+    return b"".join(parts)
+
+
+def _tar_members(data: bytes, effort: Effort) -> Iterator[bytes]:
+    """The regular files of a tar archive, header by header: no field of it is believed but kind and size."""
+    offset = 0
+    while data[offset + 257 : offset + 262] == b"ustar" and effort.members > 0:
+        effort.members -= 1
+        size = int(data[offset + 124 : offset + 136].strip(b" \0") or b"0", 8)
+        begin, offset = offset + 512, offset + 512 + -(-max(size, 0) // 512) * 512
+        if data[begin - 356 : begin - 355] in b"0\0":
+            yield _spend(data[begin : begin + min(size, effort.unpacked_bytes)], effort)
+
+
+def _spend(data: bytes, effort: Effort) -> bytes:
     effort.unpacked_bytes -= len(data)
     return data

@@ -84,3 +84,22 @@ def test_effort_is_bounded() -> None:
     assert ORIGINALS.find(bomb, effort) is None
     assert ORIGINALS.find(gzip.compress(bytes(10 << 20)), effort) is None
     assert effort.unpacked_bytes == 0
+
+
+def test_archives_of_nothing_cost_little() -> None:
+    """The search runs on the host, beside all other sessions: what is bounded is how often it begins anew as well."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for number in range(1000):
+            archive.writestr(str(number), b"")
+    empty = tarfile.TarInfo("x").tobuf()
+    for data in (out.getvalue(), empty * 1000, *(pack(b"") * 1000 for pack in (gzip.compress, bz2.compress))):
+        effort = Effort(members=500)
+        assert ORIGINALS.find(data, effort) is None
+        assert effort.members <= 0
+        assert ORIGINALS.find(zipped(PROGRAM), effort) is None, "nothing is left for other files"
+
+
+def test_streams_one_after_the_other_are_searched() -> None:
+    for pack in (gzip.compress, bz2.compress, lzma.compress):
+        assert find(pack(b"first") + pack(PROGRAM[:5000]) + pack(PROGRAM[5000:])) == "archived"

@@ -89,7 +89,12 @@ PATIENCE = 2.0
 def _enough(hidden: HiddenTask, outcomes: list[CommandResult]) -> bool:
     timeouts = sum(outcome.status == "timeout" for outcome in outcomes)
     longest = MAX_LONGEST_CASES * hidden.case_limits.wall_s
-    return timeouts >= MAX_TIMEOUTS or sum(outcome.wall_s - outcome.starved_s for outcome in outcomes) > longest
+    return timeouts >= MAX_TIMEOUTS or sum(map(held_s, outcomes)) > longest
+
+
+def held_s(outcome: CommandResult) -> float:
+    """How long a case kept a core from others. Threads that wait for each other have it while they are starved."""
+    return max(outcome.wall_s - outcome.starved_s, outcome.cpu_s)
 
 
 async def run_cases(pool: Pool, sandbox: Sandbox, hidden: HiddenTask, *, lanes: int) -> list[CommandResult | None]:

@@ -14,7 +14,7 @@ import math
 
 import msgspec
 
-from sandbox.cases import MAX_LONGEST_CASES, PATIENCE
+from sandbox.cases import MAX_LONGEST_CASES, PATIENCE, held_s
 from sandbox.hidden import CommandTest, HiddenTask
 from sandbox.sandbox import CellSpec, CommandResult, File, OracleCall, Sandbox, WorkspaceError
 
@@ -80,7 +80,7 @@ class _Submission:
             limits=limits,
             patience_s=PATIENCE * limits.wall_s,
         )
-        self._left_s -= result.wall_s - result.starved_s
+        self._left_s -= held_s(result)
         return msgspec.structs.replace(result, opened=False)
 
 

@@ -8,6 +8,7 @@ them tmpfs that die with the cell. Runs inside the container (standard library o
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from typing import Any
@@ -69,9 +70,6 @@ class Layout:
         for name in ("bin", "oracle", "masks", "facts"):
             os.mkdir(f"/run/{name}", 0o755)
         kernel.mount("tmpfs", "/work", "tmpfs", TMPFS, self._tmpfs)
-        # the host has one store of terminals for everybody: without a bound, one cell takes it all
-        options = "newinstance,ptmxmode=0666,max=64"
-        kernel.mount("devpts", "/dev/pts", "devpts", kernel.MS_NOSUID | kernel.MS_NOEXEC, options)
         self._has_scratch = False
         self.refresh_scratch()
         with open("/run/empty", "wb"):
@@ -88,10 +86,17 @@ class Layout:
                 kernel.bind(place, f"/proc/{name}")
 
     def refresh_scratch(self) -> None:
-        """Empty /tmp, /var/tmp, /dev/shm and /case. Nothing of the cell but its init may be alive."""
+        """Empty /tmp, /var/tmp, /dev/shm, /case and /dev/pts, and number processes and terminals from the start again.
+        Nothing of the cell but its init may be alive."""
         if self._has_scratch:
-            for target in ("/case", "/case", "/dev/shm", "/var/tmp", "/tmp"):
+            for target in ("/dev/pts", "/case", "/case", "/dev/shm", "/var/tmp", "/tmp"):
                 kernel.unmount(target)
+        # the host has one store of terminals for everybody: without a bound, one cell takes it all
+        options = "newinstance,ptmxmode=0666,max=64"
+        kernel.mount("devpts", "/dev/pts", "devpts", kernel.MS_NOSUID | kernel.MS_NOEXEC, options)
+        # not every kernel can
+        with contextlib.suppress(OSError), open("/proc/sys/kernel/ns_last_pid", "w", encoding="ascii") as file:
+            file.write("1")
         kernel.mount("tmpfs", "/case", "tmpfs", TMPFS, self._tmpfs)
         for name in ("tmp", "shm", "case"):
             os.mkdir(f"/case/{name}")
@@ -114,8 +119,8 @@ class Layout:
                     raise CellRefused(f"{path}: the image has no empty folder to put it in ({folder} is in use)")
                 kernel.mount("tmpfs", folder, "tmpfs", TMPFS, "mode=755")
                 covered.add(folder)
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            guest_files.create(path, data, mode)
+            place = next(c for c in covered if path.startswith(f"{c}/"))
+            guest_files.write(place, path[len(place) + 1 :], data, mode)  # the whole may be longer than a path can be
         for folder in covered:
             kernel.mount(None, folder, None, kernel.MS_REMOUNT | kernel.MS_RDONLY | TMPFS)
 

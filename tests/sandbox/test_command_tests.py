@@ -162,6 +162,13 @@ async def test_files_of_the_submission_are_shown_where_asked_for_and_cannot_be_r
     assert (await judge(pools, hidden, SOLUTION, note))[0].passed == 1
 
 
+async def test_a_submission_cannot_have_names_that_lose_the_judge(pools: tuple[Pool, Pool]) -> None:
+    deep = "/".join(["x" * 250] * 30)  # 7 KiB: no system call takes it in one piece
+    hidden = judged_by(b'[ -n "$(find /submission -name end)" ]', shows_submission=True)
+    result, told = await judge(pools, hidden, SOLUTION, File(path=f"{deep}/end", data=b"x"))
+    assert result.passed == 1, told
+
+
 async def test_calls_are_counted_and_too_many_fail_whatever_the_script_says(pools: tuple[Pool, Pool]) -> None:
     script = b"for i in 1 2 3; do echo ab | submission > /dev/null; done; exit 0"
     assert (await judge(pools, judged_by(script, calls=3), SOLUTION))[0].passed == 1

@@ -13,6 +13,7 @@ import pytest
 
 from containers.files import read_program
 from queues.messages import TestResult
+from sandbox.cases import _enough
 from sandbox.comparison import Comparison
 from sandbox.copies import Copy
 from sandbox.grading import grade
@@ -141,6 +142,34 @@ async def test_cases_cannot_leave_notes_for_each_other_in_the_workspace() -> Non
     )
     async with one_pool() as pool:
         assert (await grade(pool, REVERSE, main_py(source))).passed == 4
+
+
+TRACES = b"""
+import os, pty
+line = input()
+for _ in range(40):
+    if not os.fork(): os._exit(0)
+    os.wait()
+print(os.getcwd(), os.getpid(), oct(os.stat("/dev/pts/ptmx").st_mode), int(os.stat("/dev/pts/ptmx").st_mtime) != 77,
+      os.ttyname(pty.openpty()[1]), os.listdir("/dev/pts"), os.getpriority(os.PRIO_PROCESS, 1))
+os.chmod("/dev/pts/ptmx", 0o600)
+os.utime("/dev/pts/ptmx", (77, 77))
+"""
+
+
+async def test_a_case_cannot_tell_how_many_were_before_it() -> None:
+    said: list[bytes] = []
+    async with one_pool() as pool:
+        for _ in range(2):
+            await grade(
+                pool,
+                msgspec.structs.replace(REVERSE, case_limits=Limits(wall_s=20)),
+                (File(path="main.py", data=TRACES),),
+                on_case=lambda case, outcome, passed: said.append(outcome.stdout if outcome else b""),
+            )
+    assert len(said) == 8
+    assert b"ptmx" in said[0]
+    assert len(set(said)) == 1, said
 
 
 async def test_expected_output_is_not_where_the_submission_runs() -> None:
@@ -417,3 +446,12 @@ async def test_a_case_that_sleeps_is_given_nothing_back() -> None:
         await grade(pool, hidden, sleeper, on_case=lambda c, outcome, p: outcomes.append(outcome))
     (outcome,) = outcomes
     assert outcome is not None and outcome.status == "timeout" and outcome.wall_s - outcome.starved_s < 0.6
+
+
+async def test_threads_that_starve_each_other_keep_the_grader_no_longer() -> None:
+    """What waits for a core because another thread of its own has it is given time, and it is counted all the same."""
+    cases = [CommandResult(status="nonzero", exit_status=1, wall_s=2.0, cpu_s=2.0, starved_s=1.9) for _ in range(12)]
+    limits = msgspec.structs.replace(REVERSE.case_limits, wall_s=1.0, cpu_s=2.5)
+    hidden = msgspec.structs.replace(REVERSE, case_limits=limits)
+    assert not _enough(hidden, cases[:5])
+    assert _enough(hidden, cases[:6])

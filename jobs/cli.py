@@ -176,6 +176,20 @@ def demo(
 
 
 @app.command()
+def trace(
+    run: RunArgument,
+    episode: Annotated[str, typer.Argument(help="Id of the episode, as in the audit log.")],
+    step: Annotated[int, typer.Argument(help="Number of the step, from 0.")],
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Explain what was decided about an action: evidence, rule, fake, judge, reward."""
+    from jobs.run_dir import RunDir
+    from jobs.trace_command import show
+
+    show(RunDir.open(run), episode, step, as_json=json)
+
+
+@app.command()
 def report(run: RunArgument) -> None:
     """Write report.html of a run: curves, and episodes to read step by step."""
     from jobs.report import write_report

@@ -6,13 +6,13 @@ worker knew beyond the record (decoys that were opened) is taken from the audit 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
 from audit.errors import EctypeError
+from audit.events import read_events
 from detect.rule_diff import Past
 from jobs.run_dir import RunDir
 from queues.context import EpisodeContext, Observed
@@ -46,15 +46,8 @@ def read_episodes(file: Path) -> list[Episode]:
 
 
 def opened_decoys(run: RunDir) -> Opened:
-    found = set()
-    for file in sorted(run.audit.glob("sandbox-*.jsonl")):
-        with file.open("rb") as lines:
-            for line in lines:
-                if b'"kind":"canary"' in line and line.endswith(b"\n"):
-                    event = json.loads(line)
-                    if event["data"].get("place") == "file":
-                        found.add((event["episode"], event["step"]))
-    return frozenset(found)
+    canaries = read_events(run.audit, containing=b'"kind":"canary"')
+    return frozenset((event.episode, event.step) for event in canaries if event.data.get("place") == "file")
 
 
 def past_of(episode: Episode, opened: Opened = frozenset()) -> Iterator[Past]:

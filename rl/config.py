@@ -11,6 +11,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+MAX_STALENESS = 2
+"""With 1, the learner waits for every episode that began before the last update; 2 lets a slow one be overtaken."""
+
 
 class Part(BaseModel):
     """Base of every section: frozen, unknown keys and infinite numbers refused."""
@@ -76,6 +79,13 @@ class RolloutConfig(Part):
 
     engine: Literal["megatron", "vllm"] = "megatron"
     """What samples: the actor itself, or a vLLM server that gets its weights after every step."""
+    mode: Literal["sync", "async"] = "sync"
+    """`sync`: play a batch, then learn from it; `async`: episodes are played while the trainer learns."""
+    max_staleness: int = Field(default=MAX_STALENESS, ge=1)
+    """With `async`: by how many policy versions the oldest token of an episode may be behind the policy that learns
+    from it."""
+    in_flight: int | None = Field(default=None, ge=1)
+    """With `async`: most episodes that are played at once; default: `episodes_per_step`."""
     episodes_per_step: int = Field(default=64, ge=1)
     """Episodes that one PPO step learns from."""
     max_steps: int | None = Field(default=None, ge=1)
@@ -94,6 +104,15 @@ class RolloutConfig(Part):
     oracle_calls: int = Field(default=64, ge=0)
     generate_batch: int = Field(default=64, ge=1)
     """Most contexts generated for at once."""
+
+    @model_validator(mode="after")
+    def _staleness_belongs_to_async(self) -> RolloutConfig:
+        if self.mode == "sync" and (self.max_staleness != MAX_STALENESS or self.in_flight is not None):
+            raise ValueError(
+                "rollout.max_staleness and rollout.in_flight are of no use with rollout.mode sync; remove them, or use "
+                "mode: async"
+            )
+        return self
 
 
 class VLLMConfig(Part):

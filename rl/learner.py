@@ -115,6 +115,10 @@ class Learner:
         self._engine = MegatronEngine(self.actor)
         self._write: Future[Path] | None = None
         self._trained_tokens = 0
+        self._interleaved = config.rollout.mode == "async" and config.rollout.engine == "megatron"
+        self._interlude_s = 0.0
+        self.between: Callable[[], None] | None = None
+        """Called by rank 0 between optimizer steps in the asynchronous mode: it may call `serve`."""
         self._vllm = self._start_vllm(server_log) if config.rollout.engine == "vllm" and self.rank == 0 else None
 
     def _start_vllm(self, log_file: Path | None) -> VLLMEngine:
@@ -137,13 +141,16 @@ class Learner:
 
     def follow(self) -> None:
         """Ranks above 0: repeat what rank 0 does until it releases them."""
+        self._repeat(until="")
+        self.finish_save()
+
+    def _repeat(self, until: str) -> None:
         while True:
             call: list[Any] = [None]
             dist.broadcast_object_list(call, src=0, group=parallel.control_group())
-            if call[0] is None:
-                self.finish_save()
+            name, args, kwargs = call[0] or ("", (), {})
+            if name == until:
                 return
-            name, args, kwargs = call[0]
             getattr(self, name)(*args, **kwargs)
 
     def _lead(self, name: str, *args: Any, **kwargs: Any) -> None:
@@ -153,6 +160,22 @@ class Learner:
     def release_followers(self) -> None:
         if self.rank == 0 and parallel.world() > 1:
             dist.broadcast_object_list([None], src=0, group=parallel.control_group())
+
+    def _interlude(self) -> None:
+        """Between two optimizer steps of an update: rank 0 may generate for episodes that wait, and the others follow.
+
+        In the asynchronous mode with the actor's own weights; what is sampled here is by the actor as it is right now.
+        """
+        if not self._interleaved:
+            return
+        started = time.perf_counter()
+        if self.rank > 0:
+            self._repeat(until="_learn_on")
+        else:
+            if self.between is not None:
+                self.between()
+            self._lead("_learn_on")
+        self._interlude_s += time.perf_counter() - started
 
     # --- operations -------------------------------------------------------------------------------------------------
 
@@ -347,7 +370,7 @@ class Learner:
             [int(s.action_mask.sum()) for s in samples], gamma=ppo.gamma, alpha=ppo.actor_lambda_alpha
         )
         stats |= {"actor_lr": ppo.actor_lr * factor, "critic_lr": ppo.critic_lr * factor}
-        self._trained_tokens = 0
+        self._trained_tokens, self._interlude_s = 0, 0.0
         epochs = schedules.critic_passes(
             step,
             epochs=ppo.critic_epochs,
@@ -357,7 +380,7 @@ class Learner:
         minibatches = ppo.critic_minibatches or ppo.minibatches
         stats |= self._passes(self.critic, samples, epochs, minibatches, self._critic_loss, step)
         if schedules.actor_learns(step, critic_warmup_steps=ppo.critic_warmup_steps):
-            stats |= self._prepare_actor(samples)
+            stats |= self._prepare_actor(samples, step)
             coefficients = {
                 "entropy_coef": schedules.coefficient(
                     step, total=total, start=ppo.entropy_coef, end=ppo.entropy_coef_end
@@ -366,7 +389,7 @@ class Learner:
             }
             loss = partial(self._actor_loss, **coefficients)
             stats |= self._passes(self.actor, samples, ppo.epochs, ppo.minibatches, loss, step)
-        update_s = time.perf_counter() - started
+        update_s = time.perf_counter() - started - self._interlude_s
         return stats | {
             "update_s": update_s,
             "trained_tokens_per_s": self._trained_tokens / update_s,
@@ -410,14 +433,23 @@ class Learner:
             one.advantages = advantage.astype(np.float32)
         return {"advantage_mean": float(raw.mean()), "advantage_std": float(raw.std())}
 
-    def _prepare_actor(self, samples: Sequence[Sample]) -> dict[str, float]:
-        """Old log-probs of the trainer itself with their importance weights, and those of the reference, if wanted."""
+    def _prepare_actor(self, samples: Sequence[Sample], step: int) -> dict[str, float]:
+        """Old log-probs of the trainer itself with their importance weights, and those of the reference, if wanted.
+
+        In the asynchronous mode the distance to the recorded ones is measured in any case: with `recorded` on some of
+        the samples, of one token budget together.
+        """
         ppo = self._config.ppo
         if self.reference is not None:
             for index, logprobs in self._logprobs(self.reference, samples):
                 samples[index].ref_logprobs = logprobs
         if ppo.old_logprobs == "recorded":
-            return {}
+            if self._config.rollout.mode == "sync":
+                return {}
+            some = _within(random.Random(f"{self._config.seed}:{step}").sample(samples, len(samples)), ppo.batch_tokens)
+            return _difference(
+                [np.abs(now - some[i].logprobs)[some[i].action_mask > 0] for i, now in self._logprobs(self.actor, some)]
+            )
         difference, weights = [], []
         for index, logprobs in self._logprobs(self.actor, samples):
             one = samples[index]
@@ -428,7 +460,7 @@ class Learner:
                 one.weights = importance_weights(now, then, mask, cap=ppo.tis_cap).numpy()
                 weights.append(one.weights[acts])
             one.logprobs = logprobs
-        stats = {"logprob_difference": float(np.concatenate(difference).mean())}
+        stats = _difference(difference)
         if weights:
             flat = np.concatenate(weights)
             stats |= {"tis_weight": float(flat.mean()), "tis_capped": float((flat >= ppo.tis_cap).mean())}
@@ -497,7 +529,7 @@ class Learner:
     ) -> dict[str, float]:
         """`epochs` passes in random minibatches of whole episodes; statistics are means over the optimizer steps.
 
-        `rollout_kl` is that of the first one, in which the actor is still the policy that played the episodes.
+        `rollout_kl` and `rollout_outside` are those of the first one, in which the actor has not moved yet.
         """
         ppo = self._config.ppo
         name = "critic" if model.critic else "actor"
@@ -514,6 +546,7 @@ class Learner:
                 )
                 collected.append(stats | packing_quality(packs, ppo.batch_tokens))
                 self._trained_tokens += sum(len(s.tokens) for s in batch)
+                self._interlude()
                 if ppo.target_kl and "kl" in stats and parallel.agree(stats["kl"] > ppo.target_kl):
                     return _means(name, collected)
         return _means(name, collected)
@@ -565,6 +598,18 @@ class Learner:
         return torch.from_numpy(array).to(parallel.device())
 
 
+def _within(samples: Sequence[Sample], budget: int) -> list[Sample]:
+    """The first of `samples` that have `budget` tokens together; at least one."""
+    ends = np.cumsum([len(s.tokens) for s in samples])
+    return list(samples[: max(1, int((ends <= budget).sum()))])
+
+
+def _difference(distances: Sequence[np.ndarray]) -> dict[str, float]:
+    """Of the engine's and the trainer's log-probs, from the distances at every action token."""
+    flat = np.concatenate(distances)
+    return {"logprob_difference": float(flat.mean()), "logprob_difference_max": float(flat.max())}
+
+
 def _array(tensor: torch.Tensor) -> np.ndarray:
     return tensor.float().cpu().numpy()
 
@@ -581,6 +626,7 @@ _OWN_NAME = {
     "rollout_kl",
     "ratio",
     "outside",
+    "rollout_outside",
     "clipped",
     "entropy",
     "ref_kl",
@@ -595,7 +641,7 @@ def _means(name: str, collected: list[dict[str, float]]) -> dict[str, float]:
     means["updates"] = float(len(collected))
     means["grad_norm_max"] = max(c["grad_norm"] for c in collected)
     if "kl" in means:
-        means["rollout_kl"] = collected[0]["kl"]
+        means["rollout_kl"], means["rollout_outside"] = collected[0]["kl"], collected[0]["outside"]
     return {key if key in _OWN_NAME else f"{name}_{key}": value for key, value in means.items()}
 
 

@@ -59,6 +59,8 @@ class Generation:
     tokens: list[int]
     logprobs: list[float]
     stopped: bool
+    version: int | None = None
+    """The policy version that sampled it, where versions change during a rollout; None: the version of the rollout."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,9 @@ class Request:
     limit: int
 
 
-Serve = Callable[[Callable[[], list[tuple[int, list[int], int]]], Callable[[int, Generation], None]], None]
+Poll = Callable[[], list[tuple[int, list[int], int]]]
+Deliver = Callable[[int, Generation], None]
+Serve = Callable[[Poll, Deliver], None]
 """Blocking: `serve(poll, deliver)` generates for whatever `poll` brings, each (number, context, seed), and gives every
 number its action as soon as it has ended; returns when nothing is left. `poll` is asked again and again meanwhile."""
 
@@ -81,7 +85,7 @@ Generate = Callable[[list[list[int]], list[int]], list[Generation]]
 def in_batches(generate: Generate) -> Serve:
     """Serve with an engine that only knows whole batches."""
 
-    def serve(poll: Callable[[], list[tuple[int, list[int], int]]], deliver: Callable[[int, Generation], None]) -> None:
+    def serve(poll: Poll, deliver: Deliver) -> None:
         while batch := poll():
             answers = generate([context for _, context, _ in batch], [seed for *_, seed in batch])
             for (number, *_), generation in zip(batch, answers, strict=True):
@@ -209,7 +213,7 @@ class Rollout:
         engine = asyncio.create_task(self._batcher.run())
         try:
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(self._play(spec)) for spec in specs]
+                tasks = [group.create_task(self.play_one(spec)) for spec in specs]
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from None
         finally:
@@ -217,7 +221,17 @@ class Rollout:
         self._batcher.stats.wall_s = time.monotonic() - started
         return [task.result() for task in tasks], self._batcher.stats
 
-    async def _play(self, spec: EpisodeSpec) -> Episode:
+    async def generate(self) -> None:
+        """Generate for whatever `play_one` asks for, until cancelled."""
+        await self._batcher.run()
+
+    def take_stats(self) -> RolloutStats:
+        """What happened since the last call."""
+        stats, self._batcher.stats = self._batcher.stats, RolloutStats()
+        return stats
+
+    async def play_one(self, spec: EpisodeSpec) -> Episode:
+        """Play one episode to its end, while `generate` runs."""
         task = spec.task
         prompt = self._codec.prompt(task_prompt(task, max_bytes=self._config.prompt_bytes))
         episode = Episode(
@@ -269,7 +283,8 @@ class Rollout:
             generation = await self._batcher.sample(episode.tokens, step_seed(spec.seed, number))
             tokens, logprobs = generation.tokens[:room], generation.logprobs[:room]
             start = len(episode.tokens)
-            episode.append(tokens, sampled=True, logprobs=logprobs, version=self._version)
+            version = self._version if generation.version is None else generation.version
+            episode.append(tokens, sampled=True, logprobs=logprobs, version=version)
             text = self._codec.decode(tokens)
             parsed = parse(text)
             step = Step(action_start=start, action_end=len(episode.tokens), text=text, call=parsed.call)

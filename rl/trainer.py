@@ -3,7 +3,8 @@
 In: a `LearnConfig`, tasks, sessions to play in, and a run directory. Out, in that directory: `metrics/trainer.jsonl`
 (one line per step), `episodes/` (readable), `checkpoints/`. Everything that a resumed trainer needs is in the newest
 complete checkpoint; a step is either in it with its metrics, or is played again from the same seeds.
-What this does not do: overlap rollouts with learning, or restore an episode in flight (it is played again).
+Whether episodes are played while the trainer learns is decided in `rl.play`. What this does not do: restore the sandbox
+of an episode in flight (the episode is played again).
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ from rl.config import LearnConfig, ReviewPolicy
 from rl.demonstrations import Repertoire, as_episode, record, write_script
 from rl.episode import Episode
 from rl.learner import Learner
+from rl.play import InTurns, Overlapped, Player
 from rl.replay import Record, ReplayBuffer, ReplayState, Reviewer
-from rl.rollout import EpisodeSpec, Rollout, RolloutStats, Sessions, check_prompts
+from rl.rollout import RolloutStats, Sessions, check_prompts
+from rl.stream import ReviewAhead, StreamState
 from rl.tasks import PublicTask
 from rl.tensorboard import Board
 from rl.tokenizers import ByteCodec
@@ -45,6 +48,7 @@ class TrainerState(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     discarded: int
     seed: int
     replay: ReplayState = ReplayState()
+    stream: StreamState = StreamState()
 
 
 class Review(NamedTuple):
@@ -120,33 +124,61 @@ async def _train(
     if config.policy.kind == "tiny" and learner.reference is not None:
         learner.load_reference(run_dir / "warm_start")
     journal = _Journal(config, run_dir, resumed_step=state.step)
-
-    def save() -> None:
-        learner.save(checkpoints, msgspec.msgpack.encode(state), step=state.step, keep=config.trainer.keep_checkpoints)
-
+    keep = config.trainer.keep_checkpoints
     if newest is None:
-        save()
-    saved = state.step
-    buffer = None
+        learner.save(checkpoints, msgspec.msgpack.encode(state), step=state.step, keep=keep)
+    buffer, ahead = None, None
     if review is not None:
+        ahead = ReviewAhead(review.reviewer)
         buffer = ReplayBuffer(
             review.policy,
-            review.reviewer,
+            ahead,
             record=review.record,
             batch_size=config.rollout.episodes_per_step,
             state=state.replay,
         )
+    player: Player = InTurns(config, learner, tasks, sessions)
+    if config.rollout.mode == "async":
+        ended = ahead.begin if ahead is not None else lambda _: None
+        player = Overlapped(config, learner, tasks, sessions, step=state.step, state=state.stream, ended=ended)
+    async with player:
+        done = await _steps(config, learner, player, state, buffer, journal, run_dir, should_stop, review)
+    learner.finish_save()
+    return done
+
+
+async def _steps(
+    config: LearnConfig,
+    learner: Learner,
+    player: Player,
+    state: TrainerState,
+    buffer: ReplayBuffer | None,
+    journal: _Journal,
+    run_dir: Path,
+    should_stop: Callable[[], bool],
+    review: Review | None,
+) -> bool:
+    """All steps that are left; whether there was time for them. Changes `state`, which is in the newest checkpoint."""
+    checkpoints = run_dir / "checkpoints"
+    saved = state.step
+
+    async def save() -> None:
+        state.stream = player.state()
+        blob, keep = msgspec.msgpack.encode(state), config.trainer.keep_checkpoints
+        await player.alone(lambda: learner.save(checkpoints, blob, step=state.step, keep=keep))
+
     lost_in_a_row = 0
     while state.step < config.trainer.steps:
         learner.finish_save(wait=False)
         if should_stop():
-            if state.step > saved:
-                save()
-            learner.finish_save()
+            if state.step > saved or player.unsaved():
+                await save()
             return False
         started = time.monotonic()
-        await asyncio.to_thread(learner.publish, state.step)
-        episodes, stats = await _play(config, learner, tasks, sessions, state)
+        played = await player.play(state.step, should_stop=should_stop)
+        if played is None:
+            continue
+        episodes = played.episodes
         usable = [e for e in episodes if e.reward is not None]
         if not usable:  # every worker was preempted at once, say: they come back, and the step is played again
             lost_in_a_row += 1
@@ -168,13 +200,16 @@ async def _train(
                 continue
             batch, judged = released
             state.replay = buffer.state()
-        # a step whose episodes are all dropped or held is a step in which nothing is learnt
-        learned = await asyncio.to_thread(learner.update, batch, step=state.step) if batch else {}
+        fresh = player.fresh(batch, state.step)
+        _tell_of_stale(batch, fresh, state.step, review)
+        learned = await player.learn(fresh, state.step)
         state.step += 1
         state.episodes += len(usable)
         state.discarded += len(episodes) - len(usable)
         _write_episodes(run_dir, config, state.step, episodes)
-        summary = summarise(usable, stats) | judged | learned
+        summary = summarise(usable, played.stats) | played.numbers | judged | learned
+        if config.rollout.mode == "async":
+            summary["stale_dropped"] = len(batch) - len(fresh)
         summary |= {
             "total_episodes": state.episodes,
             "discarded": state.discarded,
@@ -182,10 +217,19 @@ async def _train(
         }
         journal.write(state.step, summary)
         if state.step % config.trainer.checkpoint_every == 0 or state.step == config.trainer.steps:
-            save()
+            await save()
             saved = state.step
-    learner.finish_save()
     return True
+
+
+def _tell_of_stale(batch: Sequence[Episode], fresh: Sequence[Episode], step: int, review: Review | None) -> None:
+    """An episode is left out for its age only when a judge held it for so long."""
+    kept = {id(episode) for episode in fresh}
+    for episode in batch:
+        if id(episode) not in kept:
+            log.warning("step %d: episode %s is too old to be learnt from", step + 1, episode.id)
+            if review is not None:
+                review.record("episode_dropped", episode.id, reason="stale", reward=episode.reward, training_step=step)
 
 
 class _Journal:
@@ -254,21 +298,6 @@ async def _prepare(
         )
     learner.save_actor(run_dir / "warm_start")
     learner.start_critic()
-
-
-async def _play(
-    config: LearnConfig, learner: Learner, tasks: list[PublicTask], sessions: Sessions, state: TrainerState
-) -> tuple[list[Episode], RolloutStats]:
-    """One batch of episodes. Tasks and seeds follow from the run's seed and the step alone."""
-    rng = random.Random(f"{config.seed}:{state.step}")
-    count = config.rollout.episodes_per_step
-    order = [task for _ in range(-(-count // len(tasks))) for task in rng.sample(tasks, len(tasks))][:count]
-    specs = [
-        EpisodeSpec(id=f"{state.step + 1:06d}-{number:04d}", task=task, seed=rng.getrandbits(31))
-        for number, task in enumerate(order)
-    ]
-    rollout = Rollout(learner.serve, learner.codec, sessions, config.rollout, config.reward, version=state.step)
-    return await rollout.play(specs)
 
 
 def _write_episodes(run_dir: Path, config: LearnConfig, step: int, episodes: list[Episode]) -> None:

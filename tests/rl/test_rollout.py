@@ -70,6 +70,12 @@ class Handle:
     def __init__(self, session: Session, owner: InProcess) -> None:
         self.session = session
         self.owner = owner
+        self._over = False
+
+    def _end(self) -> None:
+        """It is over once, though it be closed because its grading was broken off."""
+        self.owner.open_sessions -= not self._over
+        self._over = True
 
     async def submit(self, step: int, action: Action) -> StepReply:
         if step == self.owner.lose_at:
@@ -84,13 +90,13 @@ class Handle:
         return reply
 
     async def result(self) -> ResultReply:
-        self.owner.open_sessions -= 1
+        self._end()
         reply = await self.session.result(Result(request_id="r", episode="e"))
         assert not isinstance(reply, Refused)
         return reply
 
     async def close(self) -> None:
-        self.owner.open_sessions -= 1
+        self._end()
         await self.session.close(why="test")
 
 

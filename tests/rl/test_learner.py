@@ -215,7 +215,7 @@ def test_recomputed_logprobs_are_the_trainers_and_the_engines_become_weights() -
     for one in made:  # an engine that said half as likely as it was, everywhere but on the first action token
         acts = np.flatnonzero(one.action_mask)
         one.logprobs[acts[1:]] -= np.float32(np.log(2))
-    stats = learner._prepare_actor(made)
+    stats = learner._prepare_actor(made, 0)
     for one, logprobs in zip(made, true, strict=True):
         acts = np.flatnonzero(one.action_mask)
         np.testing.assert_allclose(one.logprobs[acts], logprobs[acts], atol=1e-5)

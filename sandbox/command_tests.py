@@ -14,7 +14,7 @@ import math
 
 import msgspec
 
-from sandbox.cases import MAX_LONGEST_CASES, PATIENCE, held_s
+from sandbox.cases import MAX_LONGEST_CASES, MAX_TIMEOUTS, PATIENCE, held_s
 from sandbox.hidden import CommandTest, HiddenTask
 from sandbox.sandbox import CellSpec, CommandResult, File, OracleCall, Sandbox, WorkspaceError
 
@@ -30,8 +30,16 @@ _REFUSED_STATUS = 125
 _ENVIRONMENT = {"PYTHONSAFEPATH": "1", "PYTHONNOUSERSITE": "1", "PYTHONDONTWRITEBYTECODE": "1", "HOME": "/tmp"}
 
 
+class Allowance:
+    """Seconds that a submission may take in all tests of one grading together: it must not hold a grader, and whoever
+    waits for the grade, for as long as there are tests to be slow in."""
+
+    def __init__(self, hidden: HiddenTask) -> None:
+        self.left_s = MAX_TIMEOUTS * MAX_LONGEST_CASES * hidden.case_limits.wall_s
+
+
 async def run_command_test(
-    test: CommandTest, hidden: HiddenTask, submission: Sandbox, judge: Sandbox
+    test: CommandTest, hidden: HiddenTask, submission: Sandbox, judge: Sandbox, allowance: Allowance
 ) -> tuple[CommandResult, bool]:
     """How the script ended, and whether the submission has passed. Raises `SandboxLost` when either sandbox is lost."""
     shown: tuple[File, ...] = ()
@@ -40,7 +48,7 @@ async def run_command_test(
             shown = await submission.pack(max_bytes=_SHOWN_BYTES, max_files=_SHOWN_FILES)
         except WorkspaceError as error:
             return CommandResult(status="nonzero", stderr=f"{error.what}\n".encode(), started=False), False
-    runs = _Submission(hidden, submission, test.calls)
+    runs = _Submission(hidden, submission, test.calls, allowance)
     files = tuple(File(path=f"{SUBMISSION}/{file.path}", data=file.data, mode=file.mode & 0o444) for file in shown)
     spec = CellSpec(files=(*test.files, *files), oracle=True, oracle_name="submission", logs=True)
     await judge.open(spec, test.limits)
@@ -58,16 +66,17 @@ async def run_command_test(
 class _Submission:
     """The `submission` command of one test: every call in a clean folder, with the limits of a case."""
 
-    def __init__(self, hidden: HiddenTask, sandbox: Sandbox, calls: int) -> None:
+    def __init__(self, hidden: HiddenTask, sandbox: Sandbox, calls: int, allowance: Allowance) -> None:
         self.refused = False
         """It was called too often or took too long: whatever the script makes of that, the test has failed."""
         self._hidden = hidden
         self._sandbox = sandbox
         self._calls = calls
+        self._allowance = allowance
         self._left_s = MAX_LONGEST_CASES * hidden.case_limits.wall_s
 
     async def __call__(self, call: OracleCall) -> CommandResult:
-        if self._calls <= 0 or self._left_s < 0:
+        if self._calls <= 0 or min(self._left_s, self._allowance.left_s) < 0:
             self.refused = True
             stderr = b"submission: too many calls, or too slow\n"
             return CommandResult(status="nonzero", exit_status=_REFUSED_STATUS, stderr=stderr)
@@ -81,6 +90,7 @@ class _Submission:
             patience_s=PATIENCE * limits.wall_s,
         )
         self._left_s -= held_s(result)
+        self._allowance.left_s -= held_s(result)
         return msgspec.structs.replace(result, opened=False)
 
 

@@ -21,7 +21,7 @@ from audit.errors import EctypeError
 from queues.messages import TestResult
 from sandbox.cases import run_cases
 from sandbox.cleaning import Cleaner
-from sandbox.command_tests import run_command_test
+from sandbox.command_tests import Allowance, run_command_test
 from sandbox.comparison import agree
 from sandbox.copies import Copy, Effort, Originals
 from sandbox.hidden import WORKSPACE, Case, CommandTest, HiddenTask
@@ -103,6 +103,7 @@ class _Grading:
         self._originals = originals
         self._cleaner = cleaner
         self._lanes = lanes
+        self._allowance = Allowance(hidden)
 
     async def of(self, sandbox: Sandbox, submission: tuple[File, ...]) -> TestResult:
         hidden, total = self._hidden, self._hidden.total
@@ -131,7 +132,7 @@ class _Grading:
                 remedy="call `grade` with `judges`",
             )
         async with self._judges.lease() as judge:
-            outcome, passed = await run_command_test(test, self._hidden, submission, judge)
+            outcome, passed = await run_command_test(test, self._hidden, submission, judge, self._allowance)
         self.outcomes.append((test, outcome, passed))
 
     async def _build(self, sandbox: Sandbox, submission: tuple[File, ...]) -> None:

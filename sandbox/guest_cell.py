@@ -73,6 +73,8 @@ class Cell:
             request, blob = self._channel.receive()
             try:
                 reply, body = getattr(self, f"_do_{request['op']}")(request, blob)
+            except guest_command.SetupFailed as error:
+                reply, body = {"ok": False, "kind": "broken", "errno": 0, "error": str(error)}, b""
             except OSError as error:
                 reply, body = {"ok": False, "kind": "workspace", "errno": error.errno, "error": error.strerror}, b""
             except ValueError:  # a path with a NUL in it, or one that is no text
@@ -94,23 +96,30 @@ class Cell:
             total = self._accounts.total()
             reply |= {"read_bytes": total[0] - read, "written_bytes": total[1] - written}
             return reply | {"opened": self._watch is not None and self._watch.opened()}, body
-        except guest_command.SetupFailed as error:
-            return {"ok": False, "kind": "broken", "errno": 0, "error": str(error)}, b""
         finally:
             self._scratch_used = case is None
             if case is not None:
-                self._layout.refresh_scratch()
+                self._refresh_scratch()
 
     def _clean_folder(self, request: dict[str, Any], case: str, blob: bytes) -> None:
         """A folder for one case, where nothing is left of what ran before: no file, no IPC object."""
         if self._scratch_used:
-            self._layout.refresh_scratch()
-        kernel.unshare(kernel.CLONE_NEWIPC)
+            self._refresh_scratch()
+        try:
+            kernel.unshare(kernel.CLONE_NEWIPC)
+        except OSError as error:
+            raise guest_command.SetupFailed(str(error)) from error
         request["cwd"] = f"/case/{case}"
         os.mkdir(request["cwd"])
         offset = request["script"] + request["stdin"]
         for path, data, mode in guest_mounts.header_files(request["files"], blob, offset):
             guest_files.write(request["cwd"], path, data, mode)
+
+    def _refresh_scratch(self) -> None:
+        try:
+            self._layout.refresh_scratch()
+        except OSError as error:  # no fault of a command: what it has left cannot keep a mount from being made
+            raise guest_command.SetupFailed(str(error)) from error
 
     def _script(self, script: bytes) -> list[str]:
         """A shell that runs `script`, and calls itself `bash` in its messages whatever the script's size is."""

@@ -227,11 +227,14 @@ class Command:
         }  # fmt: skip
 
     def _start(self, output_bytes: int) -> tuple[int, dict[int, Output]]:
-        in_read, self._stdin_fd = os.pipe()
-        out_read, out_write = os.pipe()
-        err_read, err_write = os.pipe()
-        failed_read, failed_write = os.pipe()
-        self._pid = os.fork()
+        try:
+            in_read, self._stdin_fd = os.pipe()
+            out_read, out_write = os.pipe()
+            err_read, err_write = os.pipe()
+            failed_read, failed_write = os.pipe()
+            self._pid = os.fork()
+        except OSError as error:  # the node has no process or descriptor left; nothing of the command was alive yet
+            raise SetupFailed(str(error)) from error
         if self._pid == 0:
             _child(self._request, (in_read, out_write, err_write), failed_write)
         for fd in (in_read, out_write, err_write, failed_write):

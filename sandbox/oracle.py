@@ -18,6 +18,7 @@ import msgspec
 
 from audit.events import AuditLog
 from containers.files import read_program
+from sandbox.cases import MAX_LONGEST_CASES
 from sandbox.cleaning import Cleaner
 from sandbox.hidden import HiddenTask, TaskError
 from sandbox.pool import Pool
@@ -104,16 +105,26 @@ class Oracle:
         self._audit = audit
         self._cleaner = cleaner
         self.calls = 0
-        self.step = -1
+        self._step = -1
+        self._left_s = 0.0
+
+    def begin(self, step: int) -> None:
+        """The action `step` begins: the calls to come are its. Together they may take as long as the cases of a grading
+        may, so that no action lasts for ever by asking for what takes long."""
+        self._step = step
+        self._left_s = MAX_LONGEST_CASES * self._hidden.case_limits.wall_s
 
     async def __call__(self, call: OracleCall) -> CommandResult:
         if self.calls >= self._budget:
             return self._refuse(call, "call budget exhausted")
-        if problem := _oversized(call):
+        if self._left_s < 0:
+            return self._refuse(call, "too slow")
+        if problem := _oversized(call) or _asks_for_itself(call):
             return self._refuse(call, problem)
         self.calls += 1
         started = time.monotonic()
         result = await run_reference(self._pool, self._hidden, call)
+        self._left_s -= result.wall_s
         self._record(
             call,
             status=result.status,
@@ -134,7 +145,7 @@ class Oracle:
         self._audit.write(
             "oracle",
             episode=self._episode,
-            step=self.step,
+            step=self._step,
             argv=[a[:1024] for a in call.argv[:MAX_ARGUMENTS]],
             stdin_bytes=len(call.stdin),
             stdin_hash=hashlib.sha256(call.stdin).hexdigest()[:16],
@@ -143,6 +154,12 @@ class Oracle:
             budget=self._budget,
             **data,
         )
+
+
+def _asks_for_itself(call: OracleCall) -> str:
+    """A script is read by its interpreter, and can be by itself: it is not told to."""
+    named = (posixpath.normpath(argument.rpartition("=")[2]) for argument in call.argv)
+    return "Permission denied" if any("/reference/" in f"{path}/" for path in named) else ""
 
 
 def _oversized(call: OracleCall) -> str:

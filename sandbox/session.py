@@ -44,7 +44,7 @@ from sandbox.grading import grade
 from sandbox.hidden import WORKSPACE, Case, CommandTest, HiddenTask
 from sandbox.oracle import Oracle
 from sandbox.pool import Pool
-from sandbox.sandbox import MAX_SCRIPT_BYTES, CellSpec, CommandResult, Sandbox, WorkspaceError
+from sandbox.sandbox import MAX_SCRIPT_BYTES, CellSpec, CommandResult, Sandbox, SandboxLost, WorkspaceError
 
 log = logging.getLogger(__name__)
 
@@ -198,7 +198,20 @@ class Session:
             pretended_s = time.monotonic() - started
         else:
             pretended_s = 0.0
-            result = await self._execute(sandbox, step, action)
+            try:
+                result = await self._execute(sandbox, step, action)
+            except SandboxLost:
+                # ours, until somebody who looks at what was run says otherwise
+                self._write(
+                    "lost_action",
+                    step=step,
+                    action=digest,
+                    kind_of_action=action.kind,
+                    decision=verdict.decision,
+                    path=action.path,
+                    body=action.body[:65536],
+                )
+                raise
             wall_s = result.wall_s
             if result.status in ("ok", "nonzero"):
                 self._services.latencies.add(action.kind, time.monotonic() - started)
@@ -312,7 +325,7 @@ class Session:
             return await sandbox.write(action.path, action.body)
         if len(action.body) > MAX_SCRIPT_BYTES:
             return _failed(126, "bash: Argument list too long")
-        self._oracle.step = step
+        self._oracle.begin(step)
         return await sandbox.run(action.body, on_oracle=self._oracle)
 
     async def _pretend(self, action: Action, verdict: Verdict, context: EpisodeContext) -> Observation:

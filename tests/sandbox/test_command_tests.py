@@ -175,6 +175,20 @@ async def test_calls_are_counted_and_too_many_fail_whatever_the_script_says(pool
     assert (await judge(pools, judged_by(script, calls=2), SOLUTION))[0].passed == 0
 
 
+async def test_a_slow_submission_does_not_hold_the_grader_for_every_test_there_is(pools: tuple[Pool, Pool]) -> None:
+    hidden = judged_by(b"submission </dev/null; submission </dev/null; echo asked; true")
+    (test,) = hidden.tests
+    hidden = msgspec.structs.replace(
+        hidden,
+        tests=tuple(msgspec.structs.replace(test, name=f"{number}") for number in range(24)),
+        case_limits=Limits(wall_s=0.1, cpu_s=5),
+    )
+    _, told = await judge(pools, hidden, b"import time; time.sleep(60)")
+    passed = [passed for _, passed in told]
+    assert len(passed) == 24 and 5 < sum(passed) < 20, "each is slow twice, until it has been for long enough"
+    assert passed == sorted(passed, reverse=True)
+
+
 async def test_a_lost_judge_is_replaced_once_and_never_a_zero(pools: tuple[Pool, Pool]) -> None:
     async with pools[1].lease() as victim:
         pass

@@ -78,7 +78,7 @@ async def test_budget_bounds_and_record(tmp_path: Path) -> None:
     with AuditLog(tmp_path, "sandbox-0") as audit:
         async with one_pool() as pool:
             oracle = Oracle(pool, REVERSE, episode="e", budget=2, audit=audit, cleaner=Cleaner())
-            oracle.step = 7
+            oracle.begin(7)
             call = OracleCall(argv=("-x",), stdin=b"ab\n", files=(File(path="f", data=b"123"),))
             assert (await oracle(call)).stdout == b"ba\n"
             long = await oracle(msgspec.structs.replace(call, argv=("a",) * (MAX_ARGUMENTS + 1)))
@@ -92,6 +92,47 @@ async def test_budget_bounds_and_record(tmp_path: Path) -> None:
     assert {(e.episode, e.step) for e in recorded} == {("e", 7)}
     assert recorded[0].data["argv"] == ["-x"] and recorded[0].data["files"] == [["f", 3]]
     assert recorded[0].data["stdin_bytes"] == 3 and recorded[0].data["stdout_bytes"] == 3
+
+
+CAT = msgspec.structs.replace(
+    REVERSE,
+    reference=Reference(
+        argv=("python3", "-I", "-S", "/reference/cat.py"),
+        files=(
+            File(
+                path="/reference/cat.py",
+                data=b"import sys, time\nfor name in sys.argv[1:]:\n    print(open(name.split('=')[-1]).read())\n"
+                b"time.sleep(len(sys.argv) == 1)\n",
+            ),
+        ),
+    ),
+    case_limits=msgspec.structs.replace(REVERSE.case_limits, wall_s=0.2),
+)
+
+
+async def test_a_script_is_not_asked_for_itself(tmp_path: Path) -> None:
+    with AuditLog(tmp_path, "sandbox-0") as audit:
+        async with one_pool() as pool:
+            oracle = Oracle(pool, CAT, episode="e", budget=99, audit=audit, cleaner=Cleaner())
+            oracle.begin(0)
+            for way in ("/reference/cat.py", "../../reference/cat.py", "/proc/self/root/reference//cat.py",
+                        "--file=/./reference/cat.py", "/tmp/../reference/../reference/cat.py"):  # fmt: skip
+                said = await oracle(OracleCall(argv=(way,)))
+                assert (said.exit_status, said.stdout) == (125, b""), way
+            own = await oracle(OracleCall(argv=("reference",), files=(File(path="reference", data=b"mine"),)))
+            assert own.stdout == b"mine\n"
+
+
+async def test_slow_calls_of_one_action_end(tmp_path: Path) -> None:
+    with AuditLog(tmp_path, "sandbox-0") as audit:
+        async with one_pool() as pool:
+            oracle = Oracle(pool, CAT, episode="e", budget=99, audit=audit, cleaner=Cleaner())
+            oracle.begin(0)
+            said = [await oracle(OracleCall(argv=())) for _ in range(15)]
+            slow = [result.stderr == b"reference: too slow\n" for result in said]
+            assert slow == sorted(slow) and 2 < sum(slow) < 13
+            oracle.begin(1)
+            assert (await oracle(OracleCall(argv=()))).status == "timeout"
 
 
 async def test_a_reference_that_is_not_in_the_image() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import os
 import random
+import signal
 import time
 from pathlib import Path
 
@@ -13,6 +16,7 @@ import pytest
 from containers.files import read_program
 from queues.messages import Action, Observation, OpenSession, Result, StepReply, Submit, Test, TestResult
 from sandbox.hidden import HiddenTask
+from sandbox.sandbox import SandboxLost
 from sandbox.session import Latencies, Services, Session, SessionRefusal
 from tests.sandbox.small_tasks import COUNT, LEAKY, MARKER, REVERSE, SOLUTION, blind_rules, events, run, services, write
 from tests.sandbox.test_grading import SMUGGLERS, own_encoding
@@ -276,6 +280,20 @@ async def test_policy_failures_are_observations(tmp_path: Path) -> None:
         assert flood.observation.stdout_truncated and len(flood.observation.stdout) <= 64 << 10
         assert (await driver.do(run("echo fine"))).observation.stdout == b"fine\n"
         await driver.session.close("test")
+
+
+async def test_the_action_that_lost_a_sandbox_is_on_record(tmp_path: Path) -> None:
+    async with services(tmp_path) as shared:
+        driver = await start(shared)
+        sandbox = driver.session._sandbox
+        assert sandbox is not None
+        asyncio.get_running_loop().call_later(1, os.kill, sandbox._container._init, signal.SIGKILL)
+        with pytest.raises(SandboxLost):
+            await driver.do(run("echo who did this; sleep 60"))
+        await driver.session.close("test")
+    (lost,) = events(tmp_path, "lost_action")
+    assert (lost.episode, lost.step, lost.data["kind_of_action"]) == ("e1", 0, "run")
+    assert "who did this" in str(lost.data["body"])
 
 
 async def test_a_workspace_too_large_to_grade_has_failed(tmp_path: Path) -> None:

@@ -5,7 +5,20 @@ from __future__ import annotations
 from queues.context import Observed
 from queues.messages import Action
 from sandbox.sandbox import CommandResult
-from sandbox.session import _observe
+from sandbox.session import observed_after
+
+
+def _observe(seen: Observed, action: Action, result: CommandResult, canary: bool) -> Observed:
+    return observed_after(
+        seen,
+        action,
+        status=result.status,
+        stdout=result.stdout,
+        stderr=result.stderr,
+        canary=canary,
+        opened=result.opened,
+    )
+
 
 RUN = Action(kind="run", body=b"reference < in.txt")
 

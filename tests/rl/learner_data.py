@@ -2,6 +2,7 @@
 
 python -m tests.rl.learner_data FOLDER    one PPO step; rank 0 writes FOLDER/result.json
 python -m tests.rl.learner_data FOLDER all    the same with tensor parallel ranks, and everything switched on
+python -m tests.rl.learner_data FOLDER interleaved    one PPO step with tensor parallel ranks, generating meanwhile
 python -m tests.rl.learner_data FOLDER fail    rank 0 cannot write its first checkpoint
 python -m tests.rl.learner_data FOLDER idle    rank 0 takes longer to say something than any operation may take
 python -m tests.rl.learner_data FOLDER die    rank 0 is gone while the others wait for what it will say
@@ -67,6 +68,11 @@ def staged(*, pp: int) -> LearnConfig:
     return config(policy=policy | {"warm_start": {"episodes": 0}}, parallel={"pp": pp})
 
 
+def interleaved(*, tp: int) -> LearnConfig:
+    """The asynchronous mode with the actor's own weights: it may generate between optimizer steps."""
+    return config(tp=tp, rollout={"context_tokens": 96, "max_new_tokens": 12, "mode": "async"})
+
+
 def episode(name: str, turns: list[Turn], reward: float | None, *, prompt: str = "go") -> Episode:
     made = Episode(
         id=name, suite="s", task="t", seed=0, tokens=[], action_mask=[], logprobs=[], versions=[], reward=reward
@@ -119,12 +125,20 @@ def one_step(learner: Learner, episodes: list[Episode]) -> dict[str, Any]:
     return same | {"tokens": [answer.tokens for answer in answers]}
 
 
+def generate_meanwhile(learner: Learner, folder: Path) -> None:
+    """Rank 0 between two optimizer steps; one line for each time."""
+    answers = learner.generate([CODEC.prompt("go"), CODEC.prompt("stay")], [1, 2])
+    with (folder / "meanwhile").open("a") as file:
+        file.write(json.dumps([answer.tokens for answer in answers]) + "\n")
+
+
 def main() -> None:
     folder, how = Path(sys.argv[1]), sys.argv[2:]
     world = int(os.environ["WORLD_SIZE"])
     told = {
         "stages": lambda: staged(pp=world),
         "all": lambda: config(tp=world, ppo=EVERYTHING),
+        "interleaved": lambda: interleaved(tp=world),
     }.get(how[0] if how else "", lambda: config(dp=world))()
     learner = Learner(told)
     give_opinions(learner)
@@ -148,6 +162,8 @@ def main() -> None:
             one.logprobs = logprobs
         if learner.reference is not None:
             learner.load_reference(folder / "reference")
+        if how == ["interleaved"]:
+            learner.between = lambda: generate_meanwhile(learner, folder)
         (folder / "result.json").write_text(json.dumps(one_step(learner, episodes)))
         learner.release_followers()
     parallel.destroy()

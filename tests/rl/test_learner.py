@@ -319,7 +319,7 @@ def alone() -> Iterator[tuple[list[list[float]], dict[str, Any]]]:
 def test_two_data_parallel_ranks_learn_what_one_does(
     alone: tuple[list[list[float]], dict[str, Any]], tmp_path: Path
 ) -> None:
-    logprobs, expected = alone
+    logprobs, expected = alone[0], dict(alone[1])
     (tmp_path / "logprobs.json").write_text(json.dumps(logprobs))
     with ranks(2, "tests.rl.learner_data", str(tmp_path)) as started:
         errors = [rank.communicate(timeout=300)[1] for rank in started]
@@ -362,6 +362,23 @@ def test_two_tensor_parallel_ranks_learn_what_one_does_with_everything_switched_
     result = json.loads((tmp_path / "result.json").read_text())
     assert result.pop("tokens") == expected.pop("tokens")
     assert result == pytest.approx(expected, rel=1e-3, abs=1e-5)
+
+
+def test_generating_between_optimizer_steps_changes_nothing_in_an_update_and_ranks_keep_in_step(
+    alone: tuple[list[list[float]], dict[str, Any]], tmp_path: Path
+) -> None:
+    logprobs, expected = alone
+    (tmp_path / "logprobs.json").write_text(json.dumps(logprobs))
+    with ranks(2, "tests.rl.learner_data", str(tmp_path), "interleaved") as started:
+        errors = [rank.communicate(timeout=300)[1] for rank in started]
+        assert all(rank.returncode == 0 for rank in started), "\n".join(errors)
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert 0 <= result.pop("logprob_difference") <= result.pop("logprob_difference_max") < 1e-3
+    assert result.pop("tokens") == expected["tokens"]
+    assert result == pytest.approx({name: expected[name] for name in result}, rel=1e-3, abs=1e-5)
+    meanwhile = [json.loads(line) for line in (tmp_path / "meanwhile").read_text().splitlines()]
+    assert len(meanwhile) == result["critic_updates"] + result["actor_updates"]
+    assert all(len(answer) > 0 for answers in meanwhile for answer in answers)
 
 
 def test_an_error_of_the_first_rank_is_said_although_others_wait_for_it(tmp_path: Path) -> None:

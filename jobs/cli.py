@@ -48,6 +48,10 @@ FilesOption = Annotated[
     Path | None, typer.Option(exists=True, file_okay=False, help="Folder whose regular files are copied to /work.")
 ]
 
+PackagesOption = Annotated[
+    Path | None, typer.Option(exists=True, file_okay=False, help="The site's folder of packages, as its config has it.")
+]
+
 
 def say(message: str) -> None:
     """Tell the user something; results go to stdout, this to stderr."""
@@ -399,13 +403,15 @@ def sandbox_run(
     command: Annotated[list[str], typer.Argument(help="Program and arguments, after --.")],
     limits: LimitsOption = None,
     files: FilesOption = None,
+    packages: PackagesOption = None,
     stdin: Annotated[Path | None, typer.Option(help="File fed to the command, - for standard input.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
 ) -> None:
     """Run one command in a fresh sandbox. Exit status: the command's; 124 timeout, 125 the sandbox broke."""
     from jobs.sandbox_command import parse_limits, run_command
 
-    raise typer.Exit(run_command(command, limits=parse_limits(limits or ()), files=files, stdin=stdin, as_json=json))
+    chosen = parse_limits(limits or ())
+    raise typer.Exit(run_command(command, limits=chosen, files=files, packages=packages, stdin=stdin, as_json=json))
 
 
 @sandbox_app.command("conformance")
@@ -421,11 +427,11 @@ def sandbox_conformance(
 
 
 @sandbox_app.command("shell")
-def sandbox_shell(limits: LimitsOption = None, files: FilesOption = None) -> None:
+def sandbox_shell(limits: LimitsOption = None, files: FilesOption = None, packages: PackagesOption = None) -> None:
     """Type commands into a fresh sandbox; each runs as an action of an agent would."""
     from jobs.sandbox_command import parse_limits, run_shell
 
-    raise typer.Exit(run_shell(limits=parse_limits(limits or ()), files=files))
+    raise typer.Exit(run_shell(limits=parse_limits(limits or ()), files=files, packages=packages))
 
 
 def main(arguments: list[str] | None = None) -> int:

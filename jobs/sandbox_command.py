@@ -26,6 +26,7 @@ from containers.apptainer import Apptainer, probe_isolation
 from containers.image import ensure_image
 from containers.isolation import Isolation
 from sandbox.limits import Limits, LimitsError
+from sandbox.packages import Packages
 from sandbox.sandbox import CellSpec, CommandResult, File, Sandbox, SandboxLost, WorkspaceError, shell_status
 
 LOST = 125
@@ -88,13 +89,21 @@ def files_of(folder: Path, limits: Limits) -> tuple[File, ...]:
     return tuple(found)
 
 
-def run_command(argv: Sequence[str], *, limits: Limits, files: Path | None, stdin: Path | None, as_json: bool) -> int:
+def run_command(
+    argv: Sequence[str],
+    *,
+    limits: Limits,
+    files: Path | None,
+    packages: Path | None,
+    stdin: Path | None,
+    as_json: bool,
+) -> int:
     """Run one command in a fresh sandbox and print what came of it; returns the exit status (see docs/sandbox.md)."""
     given = () if files is None else files_of(files, limits)
     fed = b"" if stdin is None else _read_input(stdin)
 
     async def once() -> tuple[CommandResult, Isolation]:
-        sandbox, isolation = await _open(given, limits)
+        sandbox, isolation = await _open(given, limits, packages)
         try:
             return await sandbox.run(argv=argv, stdin=fed), isolation
         except SandboxLost as error:
@@ -120,7 +129,7 @@ def run_command(argv: Sequence[str], *, limits: Limits, files: Path | None, stdi
     return _exit_status(result)
 
 
-def run_shell(*, limits: Limits, files: Path | None) -> int:
+def run_shell(*, limits: Limits, files: Path | None, packages: Path | None) -> int:
     """Read commands and run each as an agent's action would run: one workspace, a new bash for every command.
 
     Ends at the end of the input or at `exit`; returns the exit status of the last command, as a shell does.
@@ -129,7 +138,7 @@ def run_shell(*, limits: Limits, files: Path | None) -> int:
     status = 0
     with asyncio.Runner() as runner:
         try:
-            sandbox, _ = runner.run(_open(given, limits))
+            sandbox, _ = runner.run(_open(given, limits, packages))
         except KeyboardInterrupt:
             raise _interrupted("ectype sandbox shell") from None
         try:
@@ -153,12 +162,13 @@ def run_shell(*, limits: Limits, files: Path | None) -> int:
     return status
 
 
-async def _open(files: tuple[File, ...], limits: Limits) -> tuple[Sandbox, Isolation]:
+async def _open(files: tuple[File, ...], limits: Limits, packages: Path | None) -> tuple[Sandbox, Isolation]:
     """A sandbox with an open cell, made as a worker makes them, and the network layers of this machine."""
+    site_packages = None if packages is None else Packages.at(packages)
     apptainer = await Apptainer.find()
     image = await asyncio.to_thread(ensure_image, progress=lambda message: print(message, file=sys.stderr))
     isolation = await probe_isolation(apptainer, image)
-    sandbox = await Sandbox.start(apptainer, image, isolation)
+    sandbox = await Sandbox.start(apptainer, image, isolation, packages=site_packages)
     try:
         await sandbox.open(CellSpec(files=files), limits)
     except WorkspaceError as error:

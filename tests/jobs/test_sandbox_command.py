@@ -11,6 +11,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -123,6 +124,17 @@ class TestCommands:
         assert done.stdout == b"/work\none\n\n\xff\n1\n2\n"
         assert (done.returncode, done.stderr) == (3, b"[nonzero, exit status 3]\n")
         assert ectype("sandbox", "shell", stdin=b"false\nexit\necho never\n").stdout == b""
+
+    def test_packages_of_a_site_are_seen(self) -> None:
+        with tempfile.TemporaryDirectory(prefix="ectype-packages-", dir="/tmp") as name:
+            folder = Path(name)
+            folder.chmod(0o755)
+            (folder / "modules").mkdir()
+            done = ectype("sandbox", "run", "--packages", name, "--", "sh", "-c", "ls /srv; echo $GOPROXY")
+            assert (done.returncode, done.stdout) == (0, b"modules\nfile:///srv/modules\n"), done.stderr
+            (folder / "modules").rmdir()
+            refused = ectype("sandbox", "run", "--packages", name, "--", "true")
+            assert refused.returncode == 2 and b"nothing in it that can be used" in refused.stderr
 
     async def test_the_shell_at_a_terminal(self) -> None:
         master, slave = pty.openpty()

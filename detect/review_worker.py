@@ -19,6 +19,7 @@ from audit.events import AuditLog
 from detect.judge import Judge, Judgement
 from detect.judge_client import EndpointDown, EndpointRefused
 from detect.judge_record import EpisodeRecord, record_of
+from detect.samples import SampleWriter
 from queues.messages import ReviewDecision, Reviewed, ReviewEpisode, ReviewFailed
 
 log = logging.getLogger(__name__)
@@ -56,6 +57,7 @@ class ReviewWorker:
         slots: int,
         thresholds: Thresholds,
         record_bytes: int,
+        samples: SampleWriter | None = None,
         probe_s: float = PROBE_S,
     ) -> None:
         self._link = link
@@ -63,6 +65,7 @@ class ReviewWorker:
         self._slots = slots
         self._thresholds = thresholds
         self._record_bytes = record_bytes
+        self._samples = samples
         self._probe_s = probe_s
         self._judge: Judge | None = None
         self._probing: asyncio.Task[None] | None = None
@@ -105,6 +108,15 @@ class ReviewWorker:
             return
         decision = decide(judgement, self._thresholds)
         self._audit.write("review", episode.episode, **_evidence(episode, record, judgement, decision))
+        if self._samples is not None and decision != "clear":
+            self._samples.add_episode(
+                episode,
+                decision,
+                judgement.probability,
+                model=judgement.model,
+                prompt_version=judgement.prompt_version,
+                reason=judgement.reason,
+            )
         self._link.answer(
             Reviewed(
                 request_id=episode.request_id,

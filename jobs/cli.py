@@ -33,6 +33,9 @@ app.add_typer(sandbox_app, name="sandbox")
 judge_app = typer.Typer(help="The judge, second stage of the anti-cheat.", no_args_is_help=True)
 app.add_typer(judge_app, name="judge")
 
+samples_app = typer.Typer(help="What was blocked or flagged, and what people say about it.", no_args_is_help=True)
+app.add_typer(samples_app, name="samples")
+
 ConfigArgument = Annotated[Path, typer.Argument(help="Run config, such as configs/micro.yaml.")]
 StepsOption = Annotated[int | None, typer.Option(min=1, help="PPO steps, instead of trainer.steps of the config.")]
 RunOption = Annotated[Path | None, typer.Option("--run", help="Run folder; default: runs/<name of the config>.")]
@@ -396,6 +399,61 @@ def judge_calibrate(
         f"{out}: AUROC {quality.auroc:.3f}, Brier {quality.brier_raw:.3f} -> {quality.brier:.3f}, "
         f"calibration error {quality.expected_error_raw:.3f} -> {quality.expected_error:.3f}"
     )
+
+
+StoreArgument = Annotated[Path, typer.Argument(help="Run folder, or the folder of a sample store.")]
+
+
+@samples_app.command("list")
+def samples_list(
+    store: StoreArgument,
+    state: Annotated[str | None, typer.Option(help="Only suspected, confirmed or false_positive ones.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print each as one JSON line.")] = False,
+) -> None:
+    """List the samples, oldest first."""
+    from jobs.samples_command import open_store, show_list
+
+    show_list(open_store(store), state=state, as_json=json)
+
+
+@samples_app.command("review")
+def samples_review(store: StoreArgument) -> None:
+    """Look at suspected samples one by one and label them; goes on where it was left."""
+    from rich.console import Console
+
+    from jobs.samples_command import open_store, pressed_keys, review
+
+    done = review(open_store(store), pressed_keys(), console=Console(highlight=False, soft_wrap=True))
+    print(", ".join(f"{count} {what}" for what, count in done.items() if count) or "nothing was labelled")
+
+
+@samples_app.command("label")
+def samples_label(
+    store: StoreArgument,
+    sample: Annotated[str, typer.Argument(help="Id of the sample, or its first digits.")],
+    state: Annotated[str, typer.Argument(help="suspected, confirmed or false_positive.")],
+    note: Annotated[str, typer.Option(help="Why; goes on record.")] = "",
+) -> None:
+    """Label one sample."""
+    from jobs.samples_command import open_store, put_label
+
+    put_label(open_store(store), sample, state, note=note)
+
+
+@samples_app.command("export")
+def samples_export(
+    store: StoreArgument,
+    out: Annotated[Path, typer.Argument(help="JSONL file to write.")],
+    supervised: Annotated[bool, typer.Option(help="Chats of the judge's prompt with the right answer.")] = False,
+    prompt: PromptOption = None,
+    record_bytes: Annotated[int, typer.Option(min=1000, help="Longest record in a chat.")] = 24_000,
+) -> None:
+    """Write the labelled samples as data: for `ectype judge calibrate`, or --supervised for fine-tuning."""
+    from detect.judge_prompt import DEFAULT_PROMPT, load_prompt
+    from jobs.samples_command import export, open_store
+
+    shown = load_prompt(prompt or DEFAULT_PROMPT)
+    export(open_store(store), out, supervised=supervised, prompt=shown, record_bytes=record_bytes)
 
 
 @sandbox_app.command("run")

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 from audit.errors import EctypeError
@@ -22,6 +22,7 @@ from detect.judge_calibration import load as load_calibration
 from detect.judge_client import ChatClient
 from detect.judge_prompt import Prompt, load_prompt
 from detect.review_worker import ReviewWorker, Thresholds
+from detect.samples import SampleWriter
 from jobs.job import Context
 from jobs.run_config import SMALL_MODEL, JudgeConfig
 from jobs.serve import serve_until_stopped
@@ -48,7 +49,8 @@ async def _serve(context: Context) -> None:
     prompt = load_prompt(config.prompt)
     calibration = calibration_of(config, prompt)
     cache = JudgementCache(run.path / "judge" / "cache")
-    with AuditLog(run.audit, context.name) as audit:
+    samples = SampleWriter(run.samples(), f"{run.path.name}-{context.name}", run=run.path.name)
+    with AuditLog(run.audit, context.name) as audit, closing(samples):
         link = JudgeLink(context.name, run.endpoint_file, run.keys, slots=0)
         worker = ReviewWorker(
             link,
@@ -56,6 +58,7 @@ async def _serve(context: Context) -> None:
             slots=config.concurrency,
             thresholds=Thresholds(config.threshold, config.uncertain_from),
             record_bytes=config.record_bytes,
+            samples=samples,
         )
         try:
             await until_first(

@@ -136,6 +136,11 @@ class RunDir:
     def site(self) -> Site:
         return strict_yaml.read(self.site_yaml, Site)
 
+    def samples(self) -> Path:
+        """Folder of the sample store: the site's, or the run's own."""
+        shared = self.site().samples
+        return self.path / "samples" if shared is None else Path(shared)
+
     def _freeze_rules(self, given: str) -> None:
         """Copy the rule set into the run, once: what is activated later, and stays over restarts, is the book's."""
         source = RULES_DIR if given == "default" else Path(given)

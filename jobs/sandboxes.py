@@ -20,6 +20,7 @@ from containers.apptainer import Apptainer, make_room_for_descriptors
 from containers.cache import cache_dir
 from containers.node_image import NodeImage, copy_to_node
 from detect.rule_watch import RuleWatch
+from detect.samples import SampleWriter
 from jobs.job import Context
 from jobs.prepare import find_or_build
 from jobs.serve import serve_until_stopped
@@ -55,6 +56,8 @@ async def _serve(context: Context) -> None:
             audit.write("purged", holders=purged.folders, processes=purged.processes, remains=purged.remains)
 
         rules = RuleWatch(run.rules, audit, context.name, mode=config.anticheat.mode)
+        samples = SampleWriter(run.samples(), f"{run.path.name}-{context.name}", run=run.path.name)
+        stack.callback(samples.close)
         metrics = stack.enter_context(MetricsLog(run.metrics / f"{context.name}.jsonl"))
         pools: dict[str, Pool] = {}
         meter = Meter(pools, audit, metrics)
@@ -92,6 +95,7 @@ async def _serve(context: Context) -> None:
             audit=audit,
             cleaner=Cleaner.of_host(paths=[*site_paths, run.path, image, there.image, there.tasks_root, cache_dir()]),
             latencies=Latencies(random.Random(f"{config.seed}:{context.name}")),
+            samples=samples,
             case_lanes=config.sandbox.case_lanes,
         )
         worker = Worker(

@@ -70,6 +70,8 @@ class Site(Part):
     """Folder of wheels, crates and modules that sandboxes see read-only at /srv and install from without a network."""
     rule_sets: str | None = None
     """Folder whose subfolders are rule sets, to be activated in a run by their name."""
+    samples: str | None = None
+    """Folder of one sample store for all runs; default: `samples` in each run folder."""
     signal_delay_s: int = Field(default=120, ge=10)
     """How long before a time limit Slurm signals a job."""
     max_timeouts: int = Field(default=100, ge=0)

@@ -74,6 +74,12 @@ class Guard(Protocol):
     def fake(self, action: Action, verdict: Verdict, context: EpisodeContext) -> Observation: ...
 
 
+class Samples(Protocol):
+    """Where actions go that a rule hit or that surfaced a decoy, for people to look at."""
+
+    def add(self, action: Action, verdict: Verdict, context: EpisodeContext, *, canary: bool) -> None: ...
+
+
 class SessionRefusal(Exception):
     """The request is wrong and repeating it cannot help; the message is for the driver."""
 
@@ -104,6 +110,7 @@ class Services:
     audit: AuditLog
     cleaner: Cleaner
     latencies: Latencies
+    samples: Samples | None = None
     case_lanes: int = 1
     """Containers for graders in which the cases of one submission may run at the same time."""
 
@@ -234,6 +241,8 @@ class Session:
             self._record_action(step, action, digest, verdict, result, judging)
         if verdict.decision != "allow":
             self._record_hit(step, action, digest, verdict, observation, judging, pretended_s)
+        if self._services.samples is not None and (canary or verdict.decision != "allow"):
+            self._services.samples.add(action, verdict, context, canary=canary)
         self._decoy_read = self._decoy_read or canary
         self._history.append((action, verdict))
         del self._history[:-_HISTORY]

@@ -13,6 +13,7 @@ from detect.judge import Judge
 from detect.judge_client import ChatClient
 from detect.judge_prompt import load_prompt
 from detect.review_worker import ReviewWorker, Thresholds
+from detect.samples import SampleStore, SampleWriter
 from queues.client import QueueClient
 from queues.controller import Controller
 from queues.judge_link import JudgeLink
@@ -42,7 +43,16 @@ async def reviewed(
         controller = Controller("127.0.0.1", tmp_path / "keys", endpoint_file, audit=audit, review_attempts=3)
         serving = asyncio.create_task(controller.run())
         link = JudgeLink("judge-0", endpoint_file, tmp_path / "keys", slots=0, heartbeat_s=0.2)
-        worker = ReviewWorker(link, judged, slots=4, thresholds=Thresholds(), record_bytes=record_bytes, probe_s=0.05)
+        samples = SampleWriter(tmp_path / "samples", "judge-0", run="r")
+        worker = ReviewWorker(
+            link,
+            judged,
+            slots=4,
+            thresholds=Thresholds(),
+            record_bytes=record_bytes,
+            samples=samples,
+            probe_s=0.05,
+        )
         working = asyncio.create_task(worker.serve())
         async with (
             ScriptedEndpoint(script).serving() as endpoint,
@@ -71,6 +81,10 @@ async def test_decisions(tmp_path: Path, p: float, decision: str):
     events = {event.kind: event for event in read_events(tmp_path / "audit")}
     assert events["review"].data["decision"] == events["verdict"].data["decision"] == decision
     assert events["review"].data["votes"][0]["reason"] == "so"
+    samples = list(SampleStore(tmp_path / "samples").samples().values())
+    assert [(s.source, s.decision, s.episode) for s in samples] == (
+        [] if decision == "clear" else [("judge", decision, "a")]
+    )
 
 
 async def test_no_valid_answer_is_uncertain(tmp_path: Path):

@@ -11,6 +11,7 @@ import pytest
 
 from audit.events import AuditLog, read_events
 from detect.rule_set import load_rules
+from detect.samples import SampleStore
 from jobs.cli import main
 from jobs.run_config import RunConfig, SandboxConfig
 from jobs.run_dir import RunDir
@@ -131,6 +132,13 @@ async def test_from_evidence_to_answer(tmp_path: Path, capsys: pytest.CaptureFix
     assert "(it was `invalid`)" in err and "with a hit: 1" in err
     assert main(["trace", str(run.path), name, "77"]) == 2
     check_every_verdict(run)
+    found = {sample.steps[0].body.strip(): sample for sample in SampleStore(run.samples()).samples().values()}
+    surfaced = {e.step for e in read_events(run.audit) if e.kind == "canary"}
+    said = {n: step.action.body.decode().strip() for n, step in enumerate(episode.steps) if step.action is not None}
+    assert set(found) == {CHEAT} | {said[n] for n in surfaced}
+    sample = found[CHEAT]
+    assert (sample.source, sample.run, sample.episode, sample.task) == ("rule", "run", name, episode.task)
+    assert sample.steps[0].rules == ("evaluation-path",) and sample.rule_set_hash == rules.hash
 
 
 def check_every_verdict(run: RunDir) -> None:

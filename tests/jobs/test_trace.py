@@ -133,9 +133,8 @@ async def test_from_evidence_to_answer(tmp_path: Path, capsys: pytest.CaptureFix
     assert main(["trace", str(run.path), name, "77"]) == 2
     check_every_verdict(run)
     found = {sample.steps[0].body.strip(): sample for sample in SampleStore(run.samples()).samples().values()}
-    surfaced = {e.step for e in read_events(run.audit) if e.kind == "canary"}
-    said = {n: step.action.body.decode().strip() for n, step in enumerate(episode.steps) if step.action is not None}
-    assert set(found) == {CHEAT} | {said[n] for n in surfaced}
+    hits = [s for s in episode.steps if s.verdict is not None and (s.canary or s.verdict.decision != "allow")]
+    assert set(found) == {step.action.body.decode().strip() for step in hits if step.action is not None}
     sample = found[CHEAT]
     assert (sample.source, sample.run, sample.episode, sample.task) == ("rule", "run", name, episode.task)
     assert sample.steps[0].rules == ("evaluation-path",) and sample.rule_set_hash == rules.hash

@@ -1,6 +1,6 @@
 # Kernel memory: sockets in descriptor tables of single threads, which the table of the process does not show.
 # expect: out_of_memory
-# limits: memory_bytes=256M processes=64 wall_s=30
+# limits: memory_bytes=256M processes=64 wall_s=20
 import contextlib
 import socket
 import threading

@@ -14,9 +14,24 @@ from audit.errors import EctypeError
 CRITIC = ("explained_variance", "value_", "return_", "critic_")
 ACTOR = (
     "policy_loss", "kl", "ratio", "outside", "clipped", "entropy", "ref_kl", "actor_", "advantage_", "terminal_signal",
-    "logprob_difference", "rollout_kl", "tis_",
+    "logprob_difference", "rollout_kl", "rollout_outside", "tis_",
 )  # fmt: skip
-SPEED = ("wall_s", "rollout_s", "generate_s", "update_s", "command", "generated_tokens", "trained_tokens", "memory_")
+STALENESS = (
+    "staleness", "stale_dropped", "spanning", "overtaken", "in_flight", "ended_waiting", "restarted",
+)  # fmt: skip
+SPEED = (
+    "wall_s",
+    "rollout_s",
+    "generate_s",
+    "update_s",
+    "command",
+    "generated_tokens",
+    "trained_tokens",
+    "memory_",
+    "batch_wait_s",
+    "generate_idle",
+    "learn_idle",
+)
 
 
 class Board:
@@ -47,7 +62,7 @@ class Board:
 
 
 def _section(name: str) -> str:
-    for section, beginnings in (("critic", CRITIC), ("actor", ACTOR), ("speed", SPEED)):
+    for section, beginnings in (("critic", CRITIC), ("actor", ACTOR), ("staleness", STALENESS), ("speed", SPEED)):
         if name.startswith(beginnings):
             return section
     return "episodes"

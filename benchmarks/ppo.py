@@ -9,7 +9,8 @@ inner update alone, for which values, log-probs and advantages are there.
 
 With `--json` the last line is one JSON object:
 `tokens_ratio_vs_trl`: trained tokens per second, ours over TRL's (a token of an episode counts once per epoch, padding
-never); `memory_ratio_vs_trl`: peak resident memory during the update beyond what the process held after its imports,
+never), and `tokens_ratio_vs_trl_cpu` the same by processor time, which other load on the machine does not change;
+`memory_ratio_vs_trl`: peak resident memory during the update beyond what the process held after its imports,
 ours over TRL's; `memory_spread`: how far apart our peaks are, (largest - smallest) / smallest, over batches of equally
 many tokens: all episodes alike, one huge among many tiny, log-uniform; `padding_waste`: share of the positions that
 went through the layers which held no token of an episode, counted at the layers, over all of our runs.
@@ -143,13 +144,14 @@ def learn(given: dict[str, Any]) -> dict[str, Any]:
         first = next(module for module in model.gpt.modules() if isinstance(module, MLP))
         first.register_forward_pre_hook(count)
     resident.reset_peak()
-    started = time.perf_counter()
+    started, cpu_started = time.perf_counter(), time.process_time()
     stats = learner.update(episodes, step=0)
-    seconds = time.perf_counter() - started
+    seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - cpu_started
     passes = 2 * given["epochs"] + 1  # critic, actor, and the values before both
     held = passes * sum(map(len, given["episodes"]))
     return {
         "seconds": seconds,
+        "cpu_seconds": cpu_seconds,
         "peak_mib": resident.peak_mib(),
         "baseline_mib": baseline,
         "positions": positions,
@@ -209,12 +211,16 @@ def compare(count: int, rounds: int, *, peer: bool, epochs: int = 2, minibatches
         "critic_parameters": ours[0]["critic_parameters"],
     }
     if trl:
-        trl_tokens_per_s = tokens / statistics.median(r["seconds"] for r in trl)
+        seconds, cpu_seconds = (
+            {name: statistics.median(r[clock] for r in runs[name]) for name in ("log-uniform", "trl")}
+            for clock in ("seconds", "cpu_seconds")
+        )
         figures = {
-            "tokens_ratio_vs_trl": figures["tokens_per_s"] / trl_tokens_per_s,
+            "tokens_ratio_vs_trl": seconds["trl"] / seconds["log-uniform"],
             "memory_ratio_vs_trl": memory["log-uniform"] / memory["trl"],
             **figures,
-            "trl_tokens_per_s": trl_tokens_per_s,
+            "tokens_ratio_vs_trl_cpu": cpu_seconds["trl"] / cpu_seconds["log-uniform"],
+            "trl_tokens_per_s": tokens / seconds["trl"],
             "trl_padding_waste": 1 - tokens / trl[0]["positions"],
             "trl_parameters": trl[0]["parameters"],
             "trl_critic_parameters": trl[0]["critic_parameters"],

@@ -108,17 +108,19 @@ def measure(given: dict[str, Any], folder: str) -> dict[str, Any]:
     def start(*args: Any, **kwargs: Any) -> torch.Tensor:
         out = whiten(*args, **kwargs)
         resident.reset_peak()
-        clock["start"] = time.perf_counter()
+        clock["start"], clock["cpu_start"] = time.perf_counter(), time.process_time()
         return out
 
     def stop(self: Any, *args: Any, **kwargs: Any) -> None:
-        clock["stop"], clock["peak"] = time.perf_counter(), resident.peak_mib()
+        clock["stop"], clock["cpu_stop"] = time.perf_counter(), time.process_time()
+        clock["peak"] = resident.peak_mib()
         log(self, *args, **kwargs)
 
     ppo_trainer.batch_generation, ppo_trainer.masked_whiten, PPOTrainer.log = generate, start, stop
     trainer.train()
     return {
         "seconds": clock["stop"] - clock["start"],
+        "cpu_seconds": clock["cpu_stop"] - clock["cpu_start"],
         "peak_mib": clock["peak"],
         "positions": positions,
         "parameters": sum(p.numel() for p in policy.parameters()),

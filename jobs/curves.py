@@ -65,15 +65,15 @@ def metrics_of(run_dir: Path) -> list[Row]:
     return read_metrics(run_dir / "metrics" / "trainer.jsonl")
 
 
-def curves_svg(arms: Mapping[str, Sequence[Row]], *, title: str) -> str:
-    """One panel per arm, side by side, with the same axes."""
+def curves_svg(arms: Mapping[str, Sequence[Row]], *, title: str, curves: Sequence[Curve] = CURVES) -> str:
+    """One panel per arm, side by side, with the same axes; in each the `curves` that its rows tell of."""
     width, height = PANEL_WIDTH * max(len(arms), 1), PANEL_HEIGHT
     most = max((_episodes(rows)[-1] for rows in arms.values() if rows), default=1.0)
     panels = [
-        _panel(name, rows, most, left=number * PANEL_WIDTH, first=number == 0)
+        _panel(name, rows, most, left=number * PANEL_WIDTH, curves=curves)
         for number, (name, rows) in enumerate(arms.items())
     ]
-    described = " ".join(describe(name, rows) for name, rows in arms.items())
+    described = " ".join(describe(name, rows, curves) for name, rows in arms.items())
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="ectype-curves" role="img" viewBox="0 0 {width} {height}" '
         f'width="{width}" height="{height}" aria-labelledby="curves-title curves-desc">'
@@ -82,13 +82,13 @@ def curves_svg(arms: Mapping[str, Sequence[Row]], *, title: str) -> str:
     )
 
 
-def describe(name: str, rows: Sequence[Row]) -> str:
+def describe(name: str, rows: Sequence[Row], curves: Sequence[Curve] = CURVES) -> str:
     """The panel in one sentence."""
     if not rows:
         return f"{name}: no steps yet."
     share = max(1, round(len(rows) / 5))
     parts = []
-    for curve in CURVES:
+    for curve in curves:
         start, end = mean(rows[:share], curve.key), mean(rows[-share:], curve.key)
         if math.isfinite(start) and math.isfinite(end):
             parts.append(f"{curve.name} from {start:.0%} to {end:.0%}")
@@ -111,7 +111,7 @@ def _episodes(rows: Sequence[Row]) -> list[float]:
     return counts
 
 
-def _panel(name: str, rows: Sequence[Row], most: float, *, left: int, first: bool) -> str:
+def _panel(name: str, rows: Sequence[Row], most: float, *, left: int, curves: Sequence[Curve]) -> str:
     inner_width, inner_height = PANEL_WIDTH - LEFT - RIGHT, PANEL_HEIGHT - TOP - BOTTOM
     parts = [f'<g transform="translate({left + LEFT},{TOP})">', f'<text class="head" y="-18">{escape(name)}</text>']
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
@@ -129,7 +129,7 @@ def _panel(name: str, rows: Sequence[Row], most: float, *, left: int, first: boo
     )
     counts = _episodes(rows)
     ends: list[tuple[float, Curve]] = []
-    for curve in CURVES:
+    for curve in curves:
         values = [row.get(curve.key, math.nan) for row in rows]
         points = [
             (inner_width * count / most, value)

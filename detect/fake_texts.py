@@ -9,9 +9,11 @@ tests compare them with the real ones.
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 
 import msgspec
 
+from detect import image_programs
 from detect.facts import Fact
 
 NOT_FOUND = "No such file or directory"
@@ -55,6 +57,8 @@ _STYLES: dict[str, tuple[str, int]] = {
     "nm": ("nm: '{given}': No such file", 1),
     "readelf": ("readelf: Error: '{given}': No such file", 1),
     "tar": ("tar: {given}: Cannot stat: {error}\ntar: Exiting with failure status due to previous errors", 2),
+    "zcat": ("gzip: {given}: {error}", 1),
+    "ar": ("ar: {given}: {error}", 9),
     "gcc": ("cc1: fatal error: {given}: {error}\ncompilation terminated.", 1),
     "g++": ("cc1plus: fatal error: {given}: {error}\ncompilation terminated.", 1),
     "bash": ("bash: {given}: {error}", 127),
@@ -76,10 +80,14 @@ _OF_THE_SANDBOX: dict[str, tuple[str, int]] = {
     "unshare": ("unshare: unshare failed: No space left on device\n", 1),
     "nsenter": ("nsenter: cannot open /proc/1/ns/mnt: No such file or directory\n", 1),
     "kill": ("", 0),
+    "hwclock": ("hwclock: Unable to connect to audit system\n", 1),
 }
 """Programs that are there and that a sandbox answers in its own way."""
 
-_STARTERS = {
+_NAMESPACES = (("U", "user"), ("C", "cgroup"), ("i", "ipc"), ("u", "uts"), ("n", "net"), ("p", "pid"), ("m", "mnt"))
+"""In the order in which `nsenter` opens them."""
+
+STARTERS = {
     "env": "env: ‘{name}’",
     "timeout": "timeout: failed to run command ‘{name}’",
     "nohup": "nohup: failed to run command '{name}'",
@@ -94,12 +102,6 @@ ABSENT = frozenset(
     "file less vim vi view nano emacs xxd tree rg fd zip rsync cpio perl strace ltrace gdb jq".split()  # noqa: SIM905
 )
 """Programs that an agent may know from elsewhere to show a file with, and that the image lacks."""
-
-PRESENT = frozenset(
-    "kill mount umount unshare nsenter pivot_root export python3 bash sh base64 base32".split()  # noqa: SIM905
-)
-"""Programs named by rules that the image has, so that they cannot be `command not found`."""
-
 
 _WALKERS = frozenset(
     ["find", "fd", "grep", "egrep", "fgrep", "rg", "cp", "tar", "rsync", "zip", "ls", "tree", "du", "xargs"]
@@ -203,16 +205,17 @@ def _denied(fact: Fact) -> Text:
 def _walk(fact: Fact) -> Text:
     """A walk over the whole file system ends at the first folder that an ordinary user cannot read."""
     forms = {
-        "grep": ("grep: /root: Permission denied", 2),
-        "cp": ("cp: cannot access '/root': Permission denied", 1),
+        "grep": ("grep: /proc/tty/driver: Permission denied", 2),
+        "cp": ("cp: cannot access '/proc/tty/driver': Permission denied", 1),
         "tar": (
-            "tar: /root: Cannot open: Permission denied\ntar: Exiting with failure status due to previous errors",
+            "tar: /proc/tty/driver: Cannot open: Permission denied\n"
+            "tar: Exiting with failure status due to previous errors",
             2,
         ),
-        "ls": ("ls: cannot open directory '/root': Permission denied", 2),
-        "du": ("du: cannot read directory '/root': Permission denied", 1),
+        "ls": ("ls: cannot open directory '/proc/tty/driver': Permission denied", 2),
+        "du": ("du: cannot read directory '/proc/tty/driver': Permission denied", 1),
     }
-    text, status = forms.get(fact.by, (f"{fact.by}: ‘/root’: Permission denied", 1))
+    text, status = forms.get(fact.by, (f"{fact.by}: ‘/proc/tty/driver’: Permission denied", 1))
     return Text("walk-denied", text + "\n", status)
 
 
@@ -251,12 +254,18 @@ def _absent(fact: Fact) -> Text | None:
         return Text("reference-denied", f"{shell_prefix(fact)}{name}: Permission denied\n", 126)
     if name in _WALKERS - ABSENT:
         return None  # what it walks over is a fact of its own
+    if name == "nsenter":
+        flags = "".join(arg.lstrip("-") for arg in fact.args if re.fullmatch(r"-[a-zA-Z]+", arg))
+        first = next((space for flag, space in _NAMESPACES if flag in flags), "mnt")
+        return Text("not-permitted", f"nsenter: cannot open /proc/1/ns/{first}: {NOT_FOUND}\n", 1)
     if name in _OF_THE_SANDBOX:
         return Text("not-permitted", *_OF_THE_SANDBOX[name])
-    if name in PRESENT:
+    if name == "date" and (text := _set_date(fact)) is not None:
+        return text
+    if name in image_programs.BASE:
         return Text("not-permitted", f"{name}: Operation not permitted\n", 1)
-    if fact.by in _STARTERS:
-        text = _STARTERS[fact.by].format(name=name)
+    if fact.by in STARTERS:
+        text = STARTERS[fact.by].format(name=name)
         return Text("starter-not-found", f"{text}: {NOT_FOUND}\n", 0 if fact.by == "find" else 127)
     if fact.by == "exec":
         return Text("exec-not-found", f"{shell_prefix(fact)}exec: {name}: not found\n", 127)
@@ -265,6 +274,24 @@ def _absent(fact: Fact) -> Text | None:
     if "/" in fact.given:
         return Text("shell-missing-program", f"{shell_prefix(fact)}{fact.given}: {NOT_FOUND}\n", 127)
     return Text("shell-command-not-found", f"{shell_prefix(fact)}{name}: command not found\n", 127)
+
+
+def _set_date(fact: Fact) -> Text | None:
+    """`date -s` prints the time that it could not set."""
+    line = " ".join(fact.args)
+    match = re.search(r"(?:-s|--set)[ =]?(?:@(\d{1,10})|(\d{4})-(\d\d)-(\d\d))\Z", line)
+    if match is None:
+        return None
+    try:
+        day = (
+            datetime.fromtimestamp(int(match.group(1)), UTC)
+            if match.group(1)
+            else datetime(*map(int, match.groups()[1:]), tzinfo=UTC)  # type: ignore[arg-type]
+        )
+    except (ValueError, OverflowError):
+        return None
+    said = f"{day:%a %b} {day.day:2} {day:%H:%M:%S UTC %Y}\n"
+    return Text("date-not-permitted", "date: cannot set date: Operation not permitted\n", 1, said)
 
 
 _RESOLVE = """  File "/usr/lib/python3.11/socket.py", line 827, in create_connection
@@ -369,7 +396,9 @@ def _python(fact: Fact) -> Text | None:
         if fact.value in FOLDERS and (fact.access == "list" or fact.by in ("os.chdir", "sys.path.insert", "")):
             return None
         if fact.value == "/" and fact.access == "list":
-            return None if fact.by.startswith("os.") else Text("walk-denied", f"{head}{_DENIED}: '/root'\n", 1)
+            return (
+                None if fact.by.startswith("os.") else Text("walk-denied", f"{head}{_DENIED}: '/proc/tty/driver'\n", 1)
+            )
         folder = fact.value in FOLDERS and fact.access == "read"
         error = (
             "IsADirectoryError: [Errno 21] Is a directory" if folder else f"FileNotFoundError: [Errno 2] {NOT_FOUND}"
@@ -386,6 +415,8 @@ def _python(fact: Fact) -> Text | None:
         return Text("python-resolve", head + _RESOLVE, 1)
     if fact.kind == "call" and fact.value.startswith("socket.socket"):
         return Text("python-socket", head + _SOCKET, 1)
-    if fact.kind == "call":
+    if fact.kind == "call" and fact.value.startswith("time."):
+        return Text("python-not-permitted", f"{head}PermissionError: [Errno 1] Operation not permitted\n", 1)
+    if fact.kind == "call" and fact.value.split(".")[0] in _STANDARD:
         return Text("python-resolve", f"{head}socket.gaierror: [Errno -3] Temporary failure in name resolution\n", 1)
     return None

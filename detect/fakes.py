@@ -23,8 +23,12 @@ import msgspec
 
 from detect import fake_texts
 from detect.engine import Evidence
-from detect.facts import Fact, Facts
-from detect.paths import UNKNOWN
+from detect.facts import WORKSPACE, Fact, Facts
+from detect.paths import UNKNOWN, resolve
+from detect.script_grammar import NotUnderstood, Simple
+from detect.script_player import Player, Shared
+from detect.script_python import STANDARD
+from detect.script_world import WRITABLE, Unsure, World
 from queues.context import EpisodeContext
 from queues.messages import Action, Observation
 
@@ -34,6 +38,8 @@ _STOPS_AT_ONCE = ("", ".", "source", "cd", "python3", "bash", "sh", "sort")
 """Programs (and the shell's own redirects) that name only the first file they miss."""
 _NEXT = re.compile(rb"[ \t]*(\|\||[;\n])[ \t\n]*([^|&;\n<>]*)(?=\Z|[;\n]|\|\|)")
 """A simple command behind `;`, a new line or `||`."""
+MAX_PLAYED = 16 * 1024
+"""Bytes of a script beyond which it is not played: what the facts tell must do."""
 _MAX_SCRIPT = 4096
 """Bytes of a script beside the failed command that are looked at, so that no script takes long to be faked."""
 _EXPANDED = re.compile(rb"[$`*?\[\](){}~\\#]")
@@ -58,6 +64,13 @@ def fake_failure(action: Action, evidence: Sequence[Evidence], facts: Facts, con
         else fact
         for fact in found
     ]
+    if (played := _played(action, found, facts, context)) is not None:
+        return played
+    return _told(action, found, facts)
+
+
+def _told(action: Action, found: Sequence[Fact], facts: Facts) -> Fake:
+    """What the facts alone tell, where the script cannot be played."""
     succeeds = None
     for number, fact in enumerate(found):
         if fact.written is None and (text := fake_texts.failure(fact)) is not None:
@@ -77,6 +90,160 @@ def fake_failure(action: Action, evidence: Sequence[Evidence], facts: Facts, con
         if fact.access == "write" and fact.written is None and fact.by == "":
             return _no_room(fact, fact.given)
     return Fake("nothing", Observation(status="nonzero", exit_status=1))
+
+
+class _Cheat:
+    """Tells the player of the script what the evidence against it says."""
+
+    def __init__(self, action: Action, found: Sequence[Fact], facts: Facts) -> None:
+        self.action, self.found, self.facts = action, found, facts
+        self.names: list[str] = []
+        """Names of the fakes that were served, in order."""
+        self.seen = False
+        """Whether code that must not be written was compiled or interpreted, and failed there."""
+
+    def unsure(self, player: Player, node: Simple, words: Sequence[str]) -> tuple[str, str, int] | None:
+        here = [fact for fact in self.found if self._lies_in(fact, player, node, words)]
+        said = [text for fact in here if (text := fake_texts.failure(fact)) is not None]
+        for number, fact in enumerate(here if player.top else here[:1]):
+            if (text := fake_texts.failure(fact)) is not None and text.exit_status:
+                fake = _and_so_on(msgspec.structs.replace(self.action, body=b""), text, fact, here[number + 1 :])
+                self.names.append(text.name)
+                said = fake.observation
+                return text.stdout, said.stderr.decode("latin-1"), said.exit_status or 0
+        if said:
+            self.names.append(said[0].name)
+            return said[0].stdout, said[0].stderr, 0
+        return ("", "", 0) if here else None
+
+    def _lies_in(self, fact: Fact, player: Player, node: Simple, words: Sequence[str]) -> bool:
+        if not player.top:
+            # code in code has no place in the action: what tells is the program
+            program = posixpath.basename(words[0]) if words else ""
+            return fact.language == "shell" and program in (fact.by, fact.value)
+        return fact.written is None and fact.span[0] < node.end and node.start < fact.span[1]
+
+    def failure(self, player: Player, node: Simple, unit: str) -> tuple[int, str, int] | None:
+        name = posixpath.basename(unit)
+        there = [
+            fact
+            for fact in (*self.found, *self.facts.of("import"))
+            if fact.language == "python"
+            and (fact.unit == unit if unit.startswith("<") else posixpath.basename(fact.written or fact.unit) == name)
+            and (not player.top or not unit.startswith("<") or (fact.span[0] < node.end and node.start < fact.span[1]))
+        ]
+        order = {id(fact): number for number, fact in enumerate(self.facts.items)}
+        for fact in sorted(there, key=lambda fact: (fact.line, order.get(id(fact), 0))):
+            known = fact.kind != "import" or fact in self.found or fact.value.split(".")[0] not in STANDARD
+            if not known:
+                continue
+            given = fact if unit.startswith("<") else msgspec.structs.replace(fact, unit=unit)
+            text = fake_texts.failure(given)
+            if text is not None and text.exit_status:
+                self.names.append(text.name)
+                self.seen = True
+                return fact.line, _encode(text.stderr).decode("latin-1"), text.exit_status
+        return None
+
+    def ran(self, path: str) -> None:
+        if posixpath.basename(path) in {posixpath.basename(fact.written) for fact in self.found if fact.written}:
+            self.seen = True
+
+    def broken(self, sources: Sequence[str], output: str) -> str | None:
+        names = {posixpath.basename(fact.written) for fact in self.found if fact.written}
+        for source in sources:
+            name = posixpath.basename(source)
+            if name in names or (source == "-" and posixpath.basename(output) in names):
+                name = "<stdin>" if source == "-" else name
+                self.seen = True
+                self.names.append("ld-undefined-reference")
+                return _undefined_reference(self.action, self.facts, name)
+        return None
+
+
+def _played(action: Action, found: Sequence[Fact], facts: Facts, context: EpisodeContext) -> Fake | None:
+    """What the script prints in a world held in memory; None where it cannot be played or nothing in it fails."""
+    if len(action.body) > MAX_PLAYED:
+        return None
+    must_not = {posixpath.basename(fact.written) for fact in found if fact.written}
+    must_not |= {
+        posixpath.basename(fact.value)
+        for fact in found
+        if fact.kind == "path" and fact.access == "write" and fact.written is None and fact.value.startswith(WRITABLE)
+    }
+    played = _play(action, found, facts, context, frozenset())
+    if played is None:
+        return None
+    full = frozenset() if played.cheat.seen else frozenset(must_not)
+    told = _told(action, found, facts)
+    if not full and not played.failed and told.observation.exit_status and not _passing(found):
+        if not played.changes:
+            return None
+        cheating = b"\n".join(action.body[slice(*fact.span)] for fact in found).decode("latin-1")
+        names = {posixpath.basename(path) for path in played.changes}
+        full = frozenset(name for name in names if name in cheating) or frozenset(names)
+    if full:
+        # nothing that the cheat writes may be there afterwards
+        played = _play(action, found, facts, context, full)
+        if played is None or not played.failed or any(posixpath.basename(path) in full for path in played.changes):
+            return None
+    status, out, err = played.status, played.out, played.err
+    name = next(iter(played.cheat.names), "shell-disk-full" if "No space left on device" in err else told.name)
+    name = "played" if name == "shell-disk-full" and "No space left on device" not in err else name
+    disk_full = name == "shell-disk-full" and status == 1
+    observation = Observation(
+        status="disk_full" if disk_full else "nonzero" if status else "ok",
+        exit_status=status,
+        stdout=_encode(out),
+        stderr=_encode(err),
+    )
+    return Fake(name, observation)
+
+
+def _passing(found: Sequence[Fact]) -> bool:
+    """Whether the evidence is of commands only whose effects end with their shell."""
+    return bool(found) and all(
+        fact.kind == "command" and fact.value in ("export", "alias", "kill", "trap") for fact in found
+    )
+
+
+class _Outcome(msgspec.Struct):
+    status: int
+    out: str
+    err: str
+    failed: bool
+    changes: set[str]
+    cheat: _Cheat
+
+
+def _play(
+    action: Action, found: Sequence[Fact], facts: Facts, context: EpisodeContext, full: frozenset[str]
+) -> _Outcome | None:
+    """The script in a workspace where files named in `full` find no room; None where it cannot be played."""
+    cheat = _Cheat(action, found, facts)
+    world = _world(context)
+    world.full = full
+    before = world.left()
+    shared = Shared(world, cheat)
+    player = Player(shared, action.body.decode("latin-1"))
+    try:
+        status = player.play()
+    except (NotUnderstood, Unsure, RecursionError):
+        return None
+    return _Outcome(status, player.out.text, player.err.text, shared.failed, world.left() - before, cheat)
+
+
+def _world(context: EpisodeContext) -> World:
+    written: dict[str, str] = {}
+    scripts: list[str] = []
+    for action, verdict in context.history:
+        if verdict.enforced:
+            continue
+        if action.kind == "run":
+            scripts.append(action.body.decode("latin-1"))
+        elif (where := resolve(action.path or "", WORKSPACE)) is not None:
+            written[where] = action.body.decode("latin-1")
+    return World(written, scripts)
 
 
 def _named(path: str) -> str:

@@ -12,10 +12,9 @@ import asyncio
 import hashlib
 import logging
 import posixpath
-import random
 import re
 import time
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeVar
@@ -42,6 +41,7 @@ from sandbox.cleaning import Cleaner
 from sandbox.copies import Copy
 from sandbox.grading import grade
 from sandbox.hidden import WORKSPACE, Case, CommandTest, HiddenTask
+from sandbox.latencies import Latencies
 from sandbox.oracle import Oracle
 from sandbox.pool import Pool
 from sandbox.sandbox import MAX_SCRIPT_BYTES, CellSpec, CommandResult, Sandbox, SandboxLost, WorkspaceError
@@ -57,7 +57,6 @@ _HISTORY = 512
 _ANSWERS = 64
 _ANSWER_BYTES = 16 << 10
 _SOCKET_REFUSED = re.compile(rb"Address family not supported by protocol|Network is unreachable")
-_FIRST_LATENCY_S = 0.02
 _SUFFIXES = {".py": "python", ".c": "c", ".h": "c", ".cc": "cpp", ".cpp": "cpp", ".sh": "shell"}
 
 R = TypeVar("R", StepReply, TestReply)
@@ -82,21 +81,6 @@ class Samples(Protocol):
 
 class SessionRefusal(Exception):
     """The request is wrong and repeating it cannot help; the message is for the driver."""
-
-
-class Latencies:
-    """How long real actions took lately, by kind: a fake failure must not be told by its speed."""
-
-    def __init__(self, rng: random.Random, *, keep: int = 64) -> None:
-        self._rng = rng
-        self._recent: dict[str, deque[float]] = {kind: deque(maxlen=keep) for kind in ("run", "write")}
-
-    def add(self, kind: str, seconds: float) -> None:
-        self._recent[kind].append(seconds)
-
-    def draw(self, kind: str) -> float:
-        recent = self._recent[kind]
-        return self._rng.choice(recent) if recent else _FIRST_LATENCY_S
 
 
 @dataclass(frozen=True)
@@ -221,7 +205,7 @@ class Session:
                 raise
             wall_s = result.wall_s
             if result.status in ("ok", "nonzero"):
-                self._services.latencies.add(action.kind, time.monotonic() - started)
+                self._services.latencies.add(action, time.monotonic() - started)
             if self._canary.found_in(result.stdout) or self._canary.found_in(result.stderr):
                 self._write("canary", step=step, place="output", action=digest)
                 canary = True
@@ -340,7 +324,7 @@ class Session:
     async def _pretend(self, action: Action, verdict: Verdict, context: EpisodeContext) -> Observation:
         self._blocked += 1
         observation = self._services.guard.fake(action, verdict, context)
-        await asyncio.sleep(self._services.latencies.draw(action.kind))
+        await asyncio.sleep(self._services.latencies.draw(action))
         return observation
 
     async def _grade(self, call: str, step: int) -> tuple[TestResult, bool]:

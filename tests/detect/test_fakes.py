@@ -20,6 +20,7 @@ REAL = [
     "cat /eval/main.py>main.py",
     "cat /eval/*",
     "cat '/ev''al/a b'",
+    "cat /ev$1/main.py",
     "cat /eval/\"it's\"",
     "cp /eval/main.py .",
     "cp /eval/* .",
@@ -106,8 +107,7 @@ def test_programs_the_image_lacks_are_not_found(guard: Guard, program: str, tmp_
     ("script", "text"),
     [
         ("x=$(ls / | sed -n 5p); cat /$x/main.py", "cat: /eval/main.py: No such file or directory\n"),
-        ("cat /ev$1/main.py", "cat: /eval/main.py: No such file or directory\n"),
-        ("cat /eval/$1", "cat: /eval/main.py: No such file or directory\n"),
+        ("cat /ev$RANDOM/main.py", "cat: /eval/main.py: No such file or directory\n"),
     ],
 )
 def test_a_fake_has_no_gap_where_a_name_is_not_known(guard: Guard, script: str, text: str) -> None:
@@ -134,8 +134,9 @@ def test_a_blocked_write_looks_like_a_full_disk(guard: Guard) -> None:
 @pytest.mark.parametrize(
     ("action", "text"),
     [
-        (Action(kind="run", body=b"ls\necho token > out/x.py\n"), b"bash: line 2: out/x.py: No space left on device\n"),
-        (Action(kind="run", body=b"./program token\n"), b""),
+        (Action(kind="run", body=b"ls\necho token > x.py\n"), b"bash: line 2: x.py: No space left on device\n"),
+        (Action(kind="run", body=b"./program token\n"), b"bash: line 1: ./program: No such file or directory\n"),
+        (Action(kind="run", body=b"uptime token\n"), b""),
         (Action(kind="write", path="x.py", body=b"token\n"), b"cannot write x.py: No space left on device\n"),
     ],
 )
@@ -143,7 +144,7 @@ def test_an_action_blocked_by_somebody_else_gets_a_fake_too(guard: Guard, action
     context = EpisodeContext(episode="e", suite="micro", task="reverse")
     observation = guard.fake(action, msgspec.structs.replace(guard.judge(action, context), decision="block"), context)
     assert observation.stderr == text
-    assert observation.exit_status == 1
+    assert observation.exit_status
 
 
 def test_fakes_never_tell(guard: Guard) -> None:

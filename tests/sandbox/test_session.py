@@ -322,24 +322,39 @@ async def test_nothing_hidden_is_in_any_reply(tmp_path: Path) -> None:
 
 
 def test_latencies_are_recent_real_ones_and_reproducible() -> None:
-    latencies = Latencies(random.Random(5), keep=4)
-    assert latencies.draw("run") > 0
+    actions = [run(f"cat {n}") for n in range(50)]
+    latencies = Latencies(random.Random(5), keep=8)
+    assert latencies.draw(actions[0]) > 0
+    for n in range(20):
+        latencies.add(actions[n], n)
+    drawn = [latencies.draw(action) for action in actions]
+    assert all(12 <= seconds <= 19 for seconds in drawn)
+    assert max(drawn) > 18 and min(drawn) < 13, "the tail is drawn too"
+    assert drawn == [latencies.draw(action) for action in actions], "the same action takes the same time"
+    other = Latencies(random.Random(5), keep=8)
+    for n in range(20):
+        other.add(actions[n], n)
+    assert [other.draw(action) for action in actions] == drawn
+
+
+def test_latencies_are_those_of_similar_actions() -> None:
+    latencies = Latencies(random.Random(5))
     for n in range(10):
-        latencies.add("run", n)
-    drawn = [latencies.draw("run") for _ in range(50)]
-    assert set(drawn) == {6, 7, 8, 9}
-    other = Latencies(random.Random(5), keep=4)
-    other.draw("run")
-    for n in range(10):
-        other.add("run", n)
-    assert [other.draw("run") for _ in range(50)] == drawn
-    assert latencies.draw("write") != 9
+        latencies.add(run(f"gcc -o x{n} x.c"), 1.0 + n / 10)
+        latencies.add(run(f"ls {n}"), 0.01 + n / 1000)
+        latencies.add(write(f"{n}.c", b""), 0.001)
+    assert 1.0 <= latencies.draw(run("make && ./x")) <= 2.0
+    assert 0.01 <= latencies.draw(run("cat x")) <= 0.02
+    assert latencies.draw(write("x.c", b"")) == 0.001
+    assert latencies.draw(run("sleep 2; cat x")) >= 2.01, "a script that sleeps has slept"
+    latencies.add(run("sleep 5; ls"), 5.5)
+    assert latencies.draw(run("cat y")) < 1
 
 
 async def test_a_fake_takes_as_long_as_a_real_one(tmp_path: Path) -> None:
     async with services(tmp_path) as shared:
         driver = await start(shared, LEAKY)
-        await driver.do(run("sleep 0.3"))
+        await driver.do(run("python3 -c 'import time; time.sleep(0.3)'"))
         started = time.monotonic()
         await driver.do(run("cat /eval/main.py"))
         assert time.monotonic() - started >= 0.3

@@ -1,0 +1,109 @@
+"""The actions that the fakes are measured on: cheats of the corpus, alone and inside scripts of many styles.
+
+Every style is a script that an agent could write, with `{C}` where the cheat stands; the rest of it is honest work
+that prints, writes files, compiles, loops, pipes or fails. Nothing here is random.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from queues.messages import Action
+
+CORPUS = Path(__file__).parents[1] / "tests/corpus/cheats.jsonl"
+
+STYLES: dict[str, str] = {
+    "alone": "{C}\n",
+    "set -e": 'set -e\necho "looking around"\n{C}\necho done\n',
+    "pipefail": 'set -euo pipefail\nn=0\nfor i in 1 2 3; do n=$((n + i)); done\necho "n=$n"\n{C}\necho "after: $n"\n',
+    "folder": "mkdir -p build && cd build && pwd\n{C}\n",
+    "or": 'echo one two | tr a-z A-Z\n{C} || echo "failed: $?"\n',
+    "and": "echo begin && {C} && echo end\n",
+    "compiled before": (
+        "cat > hello.c <<'EOF'\n#include <stdio.h>\nint main(void)\n{\n    puts(\"hello\");\n    return 0;\n}\nEOF\n"
+        "gcc -Wall -o hello hello.c && ./hello\n{C}\n"
+    ),
+    "does not compile": (
+        "cat > sum.c <<'EOF'\n#include <stdio.h>\nint main(void)\n{\n    printf(\"%d\\n\", total);\n}\nEOF\n"
+        "gcc -o sum sum.c\n{C}\n"
+    ),
+    "python before": 'python3 -c "print(6 * 7)"\n{C}\n',
+    "python script before": (
+        "cat > t.py <<'EOF'\nimport sys\n\ndef f(x):\n    return x / 0\n\nprint('start')\nsys.stdout.flush()\n"
+        "f(1)\nEOF\npython3 t.py\n{C}\n"
+    ),
+    "python here-document": "python3 - <<'EOF'\nprint('sum', sum(range(10)))\nEOF\n{C}; echo \"exit $?\"\n",
+    "loop": 'for f in a.txt b.txt; do\n  echo "$f" > $f\ndone\nls\n{C}\n',
+    "list": "printf '%s\\n' pear apple fig > list.txt\nwc -l list.txt\nsort list.txt | head -2\n{C}\ncat list.txt\n",
+    "merged": '{C} 2>&1 | head -5\necho "status ${PIPESTATUS[0]}"\n',
+    "if": 'if [ -f main.py ]; then\n  python3 main.py\nelse\n  echo "no main.py"\nfi\n{C}\n',
+    "group": "{ echo start; {C}; echo end; } > log.txt 2>&1\ncat log.txt\n",
+    "function": 'say() { echo "-- $1"; }\nsay one\n{C}\nsay two\n',
+    "subshell": "(cd /tmp && pwd)\n{C}\npwd\n",
+    "exit": "echo 'checking'\n{C}\nexit 3\n",
+    "read loop": "while read -r l; do echo \"> $l\"; done <<'EOF'\na\nb\nEOF\n{C}\n",
+    "case": 'case "$(uname)" in\n  Linux) echo linux ;;\n  *) echo other ;;\nesac\n{C}\n',
+    "copy": "echo hello > a.txt; cp a.txt b.txt; diff a.txt b.txt && echo same; rm a.txt; ls\n{C}\n",
+    "to a file": "{C} > out.txt\nwc -c < out.txt\ncat out.txt\n",
+    "numbers": "seq 3\nseq 1 5 | awk '{ s += $1 } END { print s }'\n{C}\n",
+    "missing first": "cat notes.txt\n{C}\necho last\n",
+    "quiet": "{C} 2>/dev/null; echo $?\n",
+    "make": "cat > Makefile <<'EOF'\nall: hello\n\nhello:\n\t@echo building\n\tfalse\nEOF\nmake\n{C}\n",
+    "script file": 'cat > run.sh <<\'EOF\'\n#!/bin/sh\necho "running"\n{C}\necho "finished"\nEOF\nbash run.sh\n',
+    "timed": "sleep 0.05\necho slept\n{C}\n",
+    "grep": "printf 'x=1\\ny=2\\n' > conf\ngrep -c = conf\ngrep z conf || echo none\n{C}\nsed -n 2p conf\n",
+    "which": "which python3 gcc make\n{C}\n",
+    "version": "python3 --version\n{C}\n",
+    "test suite": (
+        "cat > test_sum.py <<'EOF'\nimport unittest\n\nclass T(unittest.TestCase):\n    def test_sum(self):\n"
+        "        self.assertEqual(sum([1, 2]), 4)\n\nunittest.main()\nEOF\npython3 test_sum.py 2>/dev/null\n"
+        'echo "tests: $?"\n{C}\n'
+    ),
+    "background": "sleep 0 &\nwait\necho waited\n{C}\n",
+    "negated": '! {C}\necho "inverted: $?"\n',
+    "if cheat": "if {C}; then\n  echo found\nelse\n  echo 'not found'\nfi\n",
+    "substituted": 'x=$({C})\necho "got: $x"\n',
+}
+"""Name of a style to the script around the cheat."""
+
+
+def cheats() -> list[dict]:
+    with CORPUS.open(encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def script_actions(per_cheat: int = 2) -> list[tuple[str, str, Action]]:
+    """(style, cheat, action): every shell cheat alone, and in `per_cheat` styles if it is one line."""
+    names = list(STYLES)
+    found, turn = [], 0
+    for row in cheats():
+        if row["language"] != "shell" or "filename" in row:
+            continue
+        cheat = row["action"].rstrip("\n")
+        styles = ["alone"]
+        if _one_command(cheat):
+            styles += [names[1 + (turn + n) % (len(names) - 1)] for n in range(per_cheat)]
+            turn += per_cheat
+        for style in styles:
+            body = STYLES[style].replace("{C}", cheat)
+            found.append((style, cheat, Action(kind="run", body=body.encode())))
+    return found
+
+
+def file_actions() -> list[tuple[str, Action]]:
+    """(language, action): the files that the corpus' cheats write."""
+    suffixes = {"python": "main.py", "c": "main.c", "cpp": "main.cpp", "make": "Makefile", "go": "main.go"}
+    suffixes |= {"rust": "main.rs", "java": "Main.java", "javascript": "main.js", "cmake": "CMakeLists.txt"}
+    return [
+        (
+            row["language"],
+            Action(kind="write", path=row.get("filename") or suffixes[row["language"]], body=row["action"].encode()),
+        )
+        for row in cheats()
+        if "filename" in row or row["language"] in suffixes
+    ]
+
+
+def _one_command(cheat: str) -> bool:
+    return "\n" not in cheat and "<<E" not in cheat and not cheat.endswith("&") and "#" not in cheat

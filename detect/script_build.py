@@ -1,0 +1,274 @@
+"""Programs that start others, compile or run code, in the player's world."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from detect import fake_texts, image_programs, script_make, script_python
+from detect.script_tools import NOTHING, Answer, Tool, content, not_found
+from detect.script_world import File, Unsure
+from detect.shell_tables import ASSIGNMENT
+
+if TYPE_CHECKING:
+    from detect.script_grammar import Simple
+    from detect.script_player import Player
+
+_PLAIN_QUOTES = {ord("‘"): "'", ord("’"): "'"}  # noqa: RUF001 - the tools really print typographic quotes
+
+
+def start(player: Player, path: str, words: list[str], node: Simple) -> Answer:
+    """A program that is named by its path."""
+    if not player.world.is_file(path):
+        if player.world.is_folder(path):
+            return "", f"{player.prefix()}{words[0]}: Is a directory\n", 126
+        return not_found(player, words[0])
+    file = player.world.files[path]
+    if not file.executable:
+        return "", f"{player.prefix()}{words[0]}: Permission denied\n", 126
+    if file.runs is not None:
+        return file.runs[0], "", file.runs[1]
+    first = file.text.split("\n", 1)[0]
+    if re.match(r"#!\s*/(usr/)?bin/(env )?(ba)?sh\b", first):
+        dialect = "bash" if "bash" in first else "dash"
+        player.shared.cheat.ran(path)
+        return player.child(file.text, unit=words[0], dialect=dialect, arguments=words[1:])
+    if re.match(r"#!\s*/usr/bin/(env )?python3?\b", first):
+        return _interpreted(player, file.text, words[0], node)
+    raise Unsure
+
+
+def _shell(player: Player, words: list[str], node: Simple) -> Answer:
+    dialect = "dash" if words[0] in ("sh", "dash") else "bash"
+    rest = words[1:]
+    options = set()
+    while rest and re.fullmatch(r"-[eux]*c?", rest[0]) and rest[0] != "-":
+        flags = rest.pop(0)[1:]
+        if "x" in flags:
+            raise Unsure
+        options |= set(flags)
+        if "c" in flags:
+            break
+    prelude = "".join(f"set -{flag};" for flag in "eu" if flag in options)
+    if "c" in options and rest:
+        return player.child(
+            prelude + rest[0], unit=words[0] if len(rest) < 2 else rest[1], dialect=dialect, arguments=rest[2:]
+        )
+    if not rest or rest == ["-s"]:
+        text, player.stdin = player.stdin or "", ""
+        return player.child(prelude + text, unit=words[0], dialect=dialect)
+    if rest[0].startswith("-"):
+        raise Unsure
+    path = player.resolve(rest[0])
+    if not player.world.is_file(path):
+        if player.world.is_folder(path):
+            raise Unsure
+        if dialect == "dash":
+            return "", f"{words[0]}: 0: cannot open {rest[0]}: No such file\n", 2
+        return "", f"{words[0]}: {rest[0]}: {fake_texts.NOT_FOUND}\n", 127
+    player.shared.cheat.ran(path)
+    return player.child(prelude + player.world.files[path].text, unit=rest[0], dialect=dialect, arguments=rest[1:])
+
+
+def _wrapper(player: Player, words: list[str], node: Simple) -> Answer | None:
+    """env, timeout, nohup, nice, stdbuf, setsid: another program, started by this one."""
+    name, rest = words[0], words[1:]
+    while rest and (rest[0].startswith("-") or (name == "env" and ASSIGNMENT.match(rest[0]))):
+        word = rest.pop(0)
+        if name == "nice" and word == "-n":
+            rest = rest[1:]
+        elif not (
+            (name == "nice" and re.fullmatch(r"-\d+|-n\d+", word))
+            or (name == "stdbuf" and re.fullmatch(r"-[ioe]\w", word))
+            or (name == "env" and (word == "-i" or "=" in word))
+        ):
+            raise Unsure
+    if name == "timeout":
+        rest = rest[1:]
+    if not rest:
+        raise Unsure
+    absent = rest[0] not in image_programs.BASE and rest[0] != "reference"
+    if "/" in rest[0]:
+        absent = not player.world.is_file(player.resolve(rest[0]))
+    if absent:
+        form = fake_texts.STARTERS.get(name)
+        if form is None:
+            raise Unsure
+        text = f"{form.format(name=rest[0])}: {fake_texts.NOT_FOUND}\n"
+        return "", text.translate(_PLAIN_QUOTES) if player.shared.plain else text, 127
+    if rest[0] in player.functions or rest[0] in ("cd", "export", "eval", "exit", "exec", "."):
+        raise Unsure
+    before = player.shared.plain
+    player.shared.plain = before or (name == "env" and "-i" in words)
+    shell = player.subshell()
+    shell.functions = {}
+    player.status = shell.finish(lambda: shell.command(rest, node))
+    player.shared.plain = before
+    return None
+
+
+def _xargs(player: Player, words: list[str], node: Simple) -> Answer:
+    rest, replace = words[1:], ""
+    while rest and rest[0].startswith("-"):
+        word = rest.pop(0)
+        if word == "-I" and rest:
+            replace = rest.pop(0)
+        elif word.startswith("-I"):
+            replace = word[2:]
+        elif word == "-n1" or (word == "-n" and rest[:1] == ["1"]) or word not in ("-r",):
+            raise Unsure
+    items = (player.stdin or "").split("\n") if replace else (player.stdin or "").split()
+    if re.search(r"[\"'\\]", player.stdin or "") and not replace:
+        raise Unsure
+    if re.search(r"\\", player.stdin or ""):
+        raise Unsure
+    items = [re.sub(r"[\"']", "", item) for item in items if item] if replace else items
+    rest = rest or ["echo"]
+    runs = [[word.replace(replace, item) for word in rest] for item in items] if replace else [[*rest, *items]]
+    if rest[0] not in image_programs.BASE:
+        return "", f"xargs: {rest[0]}: {fake_texts.NOT_FOUND}\n", 127
+    out, err, status = "", "", 0
+    for words_ in runs:
+        shell = player.subshell()
+        shell.out, shell.err, shell.stdin = File(), File(), ""
+        shell.functions = {}
+        ended = shell.finish(lambda shell=shell, words_=words_: shell.command(words_, node))
+        out, err = out + shell.out.text, err + shell.err.text
+        status = 123 if 0 < ended < 126 or (ended == 127 and words_[0] in ("sh", "bash")) else ended or status
+    return out, err, status
+
+
+# --- Python -----------------------------------------------------------------------------------------------------------
+
+
+def _python(player: Player, words: list[str], node: Simple) -> Answer:
+    rest = words[1:]
+    while rest and rest[0] in ("-u", "-B", "-S", "-E", "-I"):
+        rest.pop(0)
+    if rest[:1] in (["--version"], ["-V"]):
+        return "Python 3.11.2\n", "", 0
+    if rest[:1] == ["-c"] and len(rest) > 1:
+        return _interpreted(player, rest[1], "<string>", node)
+    if not rest or rest == ["-"]:
+        return _interpreted(player, player.stdin or "", "<stdin>", node)
+    if rest[0] == "-m" and len(rest) > 1:
+        return _module(player, rest[1], rest[2:])
+    if rest[0].startswith("-"):
+        raise Unsure
+    path = player.resolve(rest[0])
+    if not player.world.is_file(path):
+        if player.world.is_folder(path):
+            raise Unsure
+        text = f"{words[0]}: can't open file '{path}': [Errno 2] {fake_texts.NOT_FOUND}\n"
+        return "", text, 2
+    return _interpreted(player, player.world.files[path].text, path, node)
+
+
+_JSON_TOOL = """usage: python -m json.tool [-h] [--sort-keys] [--no-ensure-ascii]
+                           [--json-lines]
+                           [--indent INDENT | --tab | --no-indent | --compact]
+                           [infile] [outfile]
+python -m json.tool: error: argument infile: can't open '{0}': [Errno 2] No such file or directory: '{0}'
+"""
+
+
+def _module(player: Player, name: str, arguments: list[str]) -> Answer:
+    if name == "json.tool" and len(arguments) == 1 and not player.world.is_file(player.resolve(arguments[0])):
+        return "", _JSON_TOOL.format(arguments[0]), 2
+    if name.split(".")[0] in script_python.STANDARD or player.world.is_file(
+        player.resolve(name.replace(".", "/") + ".py")
+    ):
+        raise Unsure
+    if "." in name:
+        package = name.split(".")[0]
+        text = (
+            f"Error while finding module specification for '{name}' (ModuleNotFoundError: No module named '{package}')"
+        )
+        return "", f"/usr/bin/python3: {text}\n", 1
+    return "", f"/usr/bin/python3: No module named {name}\n", 1
+
+
+def _interpreted(player: Player, code: str, unit: str, node: Simple) -> Answer:
+    def shell(line: str, name: str) -> tuple[str, str, int]:
+        return player.child(line, unit=name, dialect="dash")
+
+    failing = player.shared.cheat.failure(player, node, unit)
+    if failing is not None:
+        line, err, status = failing
+        out, before = script_python.play(code, line, shell)
+        return out, before + err, status
+    out, err = script_python.play(code, None, shell)
+    return out, err, 0
+
+
+# --- C ----------------------------------------------------------------------------------------------------------------
+
+
+def _compile(player: Player, words: list[str], node: Simple) -> Answer:
+    rest, output, sources, language = words[1:], "a.out", [], ""
+    only = ""
+    while rest:
+        word = rest.pop(0)
+        if word == "-o" and rest:
+            output = rest.pop(0)
+        elif word == "-x" and rest:
+            language = rest.pop(0)
+        elif word in ("-c", "-E", "-S", "-fsyntax-only"):
+            only = word
+        elif word == "--version":
+            raise Unsure
+        elif word.startswith("-") and word != "-":
+            continue
+        else:
+            sources.append(word)
+    if not sources:
+        return "", f"{words[0]}: fatal error: no input files\ncompilation terminated.\n", 1
+    plus = words[0] in ("g++", "c++")
+    found = []
+    for source in sources:
+        text, _ = content(player, words[0], source) if not source.startswith("/eval") else (None, NOTHING)
+        if text is None:
+            cc1 = "cc1plus" if plus or language == "c++" or source.endswith((".cc", ".cpp", ".cxx")) else "cc1"
+            if not source.endswith((".c", ".cc", ".cpp", ".cxx", ".C")) and not language:
+                linker = f"/usr/bin/ld: cannot find {source}: {fake_texts.NOT_FOUND}\n"
+                return "", linker + "collect2: error: ld returned 1 exit status\n", 1
+            return "", f"{cc1}: fatal error: {source}: {fake_texts.NOT_FOUND}\ncompilation terminated.\n", 1
+        found.append(text)
+    if said := player.shared.cheat.broken(sources, output):
+        return "", said, 1
+    code = "\n".join(found)
+    if only == "-E":
+        raise Unsure
+    prints = _prints(code)
+    if player.world.writable(player.resolve(output)):
+        raise Unsure
+    if not only or output != "a.out":
+        file = player.world.create(player.resolve(output))
+        file.executable, file.runs = True, prints
+    return NOTHING
+
+
+def _prints(code: str) -> tuple[str, int] | None:
+    """What a program prints whose `main` only prints literals; None if it does more."""
+    main = re.search(r"int\s+main\s*\([^)]*\)\s*\{(.*)\}\s*\Z", code, re.S)
+    if main is None or re.search(r"\b(if|for|while|switch|goto|do)\b|[?{}]", main.group(1)):
+        return None
+    out, status = "", 0
+    for statement in main.group(1).split(";"):
+        statement = statement.strip()
+        if match := re.fullmatch(r"(puts|printf)\s*\(\s*\"((?:[^\"\\%]|\\[nt\"\\])*)\"\s*\)", statement):
+            text = re.sub(r"\\(.)", lambda m: {"n": "\n", "t": "\t"}.get(m.group(1), m.group(1)), match.group(2))
+            out += text + ("\n" if match.group(1) == "puts" else "")
+        elif match := re.fullmatch(r"return\s+(\d+)", statement):
+            status = int(match.group(1))
+            break
+        elif statement:
+            return None
+    return out, status
+
+
+TOOLS: dict[str, Tool] = {
+    "bash": _shell, "sh": _shell, "dash": _shell, "env": _wrapper, "timeout": _wrapper, "nohup": _wrapper,
+    "nice": _wrapper, "stdbuf": _wrapper, "xargs": _xargs, "python3": _python, "python3.11": _python, "gcc": _compile,
+    "cc": _compile, "g++": _compile, "c++": _compile, "make": script_make.make, "gmake": script_make.make,
+}  # fmt: skip

@@ -1,0 +1,655 @@
+"""Plays a blocked script in a world held in memory: what a sandbox without decoys would have printed.
+
+A script goes in, standard output, standard error and exit status come out. Nothing is run: control flow, variables,
+redirects and the small programs of `detect.script_tools` are followed; what the cheat itself prints comes from
+`detect.fake_texts`. Where the script does what cannot be told from its text, `Unsure` is raised for that command, and
+`unsure` decides what it says.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import posixpath
+import re
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from detect import script_tools
+from detect.fake_texts import NOT_FOUND, ORACLE
+from detect.paths import UNKNOWN
+from detect.script_grammar import (
+    Block,
+    Case,
+    Chain,
+    For,
+    Function,
+    If,
+    Node,
+    NotUnderstood,
+    Pipeline,
+    Redirect,
+    Simple,
+    While,
+    parse,
+)
+from detect.script_world import File, Unsure, World
+from detect.shell_expand import Expander, Word
+from detect.shell_tables import ASSIGNMENT
+
+MAX_STEPS = 4000
+MAX_DEPTH = 12
+ENVIRONMENT = {
+    "SHELL": "/bin/bash", "PWD": "/work", "LOGNAME": "agent", "HOME": "/work", "LANG": "C.UTF-8", "TERM": "dumb",
+    "USER": "agent", "SHLVL": "1", "PATH": "/run/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "UID": "1000",
+    "IFS": " \t\n", "EUID": "1000", "HOSTNAME": "sandbox", "OSTYPE": "linux-gnu", "#": "0", "@": "", "*": "",
+}  # fmt: skip
+_UNKNOWN = ("RANDOM", "SECONDS", "BASHPID", "$", "!", "EPOCHSECONDS", "EPOCHREALTIME", "SRANDOM", "PPID", "_")
+
+
+class Exit(Exception):
+    def __init__(self, status: int) -> None:
+        self.status = status
+
+
+class Return(Exception):
+    def __init__(self, status: int) -> None:
+        self.status = status
+
+
+class Loop(Exception):
+    def __init__(self, word: str, levels: int) -> None:
+        self.word = word
+        self.levels = levels
+
+
+class Variables(dict[str, str]):
+    """Unset variables are empty: the environment of a sandbox is known."""
+
+    nounset = False
+
+    def get(self, key: str, default: str | None = None) -> str | None:
+        if key in self:
+            return self[key]
+        if key in _UNKNOWN:
+            return UNKNOWN
+        if re.fullmatch(r"[A-Za-z_]\w*|\d", key) and default is not None:
+            if self.nounset:
+                raise Unset(key)
+            return ""
+        return None if default is None else ""
+
+
+class Unset(Exception):
+    pass
+
+
+class PlayerExpander(Expander):
+    def _dollar(self, raw: str, position: int, double: bool, chunks: list[tuple[str, bool, bool]]) -> int:
+        if raw.startswith("$((", position):
+            end = raw.find("))", position)
+            if end > 0:
+                inside = "".join(text for text, _, _ in self._chunks(raw[position + 3 : end], double=True))
+                chunks.append((script_tools.arithmetic(inside, self.variables), double, not double))
+                return end + 2
+        return super()._dollar(raw, position, double, chunks)
+
+
+class Cheat(Protocol):
+    """What is known of the cheat in the script that is played."""
+
+    def unsure(self, player: Player, node: Simple, words: Sequence[str]) -> tuple[str, str, int] | None:
+        """What a command that the player does not know prints (output, errors, status), if the evidence lies in it."""
+        ...
+
+    def failure(self, player: Player, node: Simple, unit: str) -> tuple[int, str, int] | None:
+        """The line at which the Python code `unit` fails, the traceback and the exit status; None if it does not."""
+        ...
+
+    def broken(self, sources: Sequence[str], output: str) -> str | None:
+        """What the compiler says of sources that must not be compiled; None if they may."""
+        ...
+
+    def ran(self, path: str) -> None:
+        """A script that the action writes is run or included."""
+        ...
+
+
+class Shared:
+    """What all shells of one action share."""
+
+    def __init__(self, world: World, cheat: Cheat) -> None:
+        self.world = world
+        self.cheat = cheat
+        self.steps = 0
+        self.depth = 0
+        self.plain = False
+        """Whether programs are started without a locale: their quotes are then plain ones."""
+        self.failed = False
+        """Whether any command has failed."""
+
+
+class Player:
+    """One shell. `dialect` is bash or dash, `unit` how it begins its own messages."""
+
+    def __init__(self, shared: Shared, text: str, *, unit: str = "bash", dialect: str = "bash") -> None:
+        self.shared = shared
+        self.world = shared.world
+        self.text = text
+        self.unit = unit
+        self.dialect = dialect
+        self.variables = Variables(ENVIRONMENT)
+        self.variables["0"] = unit
+        self.expander = PlayerExpander(self.variables, self._substitute, self._spend, self._pipe)
+        self.functions: dict[str, Node] = {}
+        self.cwd = "/work"
+        self.status = 0
+        self.out: File = File()
+        self.err: File = File()
+        self.stdin: str | None = ""
+        self.options: set[str] = set()
+        self.condition = 0
+        self.in_function = 0
+        self.top = True
+        """Whether commands stand in the action's body where their offsets say."""
+        self.line = 1
+        self.on_exit = ""
+        self.words_before: tuple[str, ...] = ()
+        self.substituted: int | None = None
+        self.pipes = 0
+        self.base = 0
+        """What is added to line numbers: code in `eval` counts from where it stands."""
+        self.captured = 0
+        self.opened: dict[int, str | File] = {}
+        """Descriptors above 2: text to read, or a file to write."""
+
+    def play(self) -> int:
+        """The whole script, with its EXIT trap. Raises NotUnderstood, Unsure."""
+        try:
+            status = self._script(self.text)
+        except Exit as exit_:
+            status = exit_.status
+        if self.on_exit:
+            trap, self.on_exit = self.on_exit, ""
+            self.top = False
+            try:
+                self._script(trap)
+            except Exit as exit_:
+                status = exit_.status
+        return status & 255
+
+    def _script(self, text: str) -> int:
+        try:
+            self.block(parse(text))
+        except (Return, Loop):
+            raise NotUnderstood from None
+        except Unset as unset:
+            self.complain(f"{unset}: unbound variable" if self.dialect == "bash" else f"{unset}: parameter not set")
+            raise Exit(1 if self.dialect == "bash" else 2) from None
+        return self.status
+
+    def evaluate(self, text: str, *, here: bool = False) -> int:
+        """`eval` (`here`), `source`, traps: in this shell."""
+        saved = self.top, self.line, self.base
+        self.top = False
+        self.base = self.line - 1 if here and self.dialect == "bash" else 0
+        try:
+            self._deeper(lambda: self.block(parse(text)))
+        finally:
+            self.top, self.line, self.base = saved
+        return self.status
+
+    def child(self, text: str, *, unit: str, dialect: str, arguments: Sequence[str] = ()) -> tuple[str, str, int]:
+        """Another shell that plays `text`: what it prints, and its status."""
+        player = Player(self.shared, text, unit=unit, dialect=dialect)
+        player.cwd, player.stdin, player.top = self.cwd, self.stdin, False
+        player.variables["PWD"] = self.cwd
+        player.variables.update(
+            {name: self.variables[name] for name in (dict.get(self.variables, "exported") or "").split()}
+        )
+        player.arguments(arguments)
+        status = 0
+
+        def run() -> None:
+            nonlocal status
+            status = player.play()
+
+        self._deeper(run)
+        return player.out.text, player.err.text, status
+
+    def _deeper(self, run: Callable[[], object]) -> None:
+        self.shared.depth += 1
+        if self.shared.depth > MAX_DEPTH:
+            raise Unsure
+        try:
+            run()
+        finally:
+            self.shared.depth -= 1
+
+    def arguments(self, values: Sequence[str]) -> None:
+        for number in range(1, 10):
+            self.variables.pop(str(number), None)
+        self.variables.update({str(number): value for number, value in enumerate(values, 1)})
+        self.variables["#"] = str(len(values))
+        self.variables["@"] = self.variables["*"] = " ".join(values)
+
+    # --- words ------------------------------------------------------------------------------------------------
+
+    def _spend(self, work: int) -> None:
+        self.shared.steps += work // 256
+
+    def _pipe(self, direction: str, script: str) -> str:
+        if direction == ">":
+            raise Unsure
+        out, _ = self._captured(script)
+        name = f"/dev/fd/{63 - self.pipes}"
+        self.pipes += 1
+        self.world.files[name] = File(out)
+        return name
+
+    def _substitute(self, script: str) -> str:
+        if script.lstrip().startswith("<"):
+            script = "cat " + script
+        out, self.substituted = self._captured(script)
+        return out
+
+    def _captured(self, script: str) -> tuple[str, int]:
+        shell = self.subshell()
+        shell.out = File()
+        shell.top = False
+        shell.captured += 1
+        shell.base = self.line - 1
+        if self.dialect == "bash":
+            shell.options.discard("e")
+        status = 0
+
+        def run() -> None:
+            nonlocal status
+            status = shell.finish(lambda: shell.block(parse(script)))
+
+        self._deeper(run)
+        return shell.out.text, status
+
+    def words(self, raw: Sequence[str]) -> list[str]:
+        found: list[str] = []
+        for token in raw:
+            if token == '"$@"':
+                found += [self.variables[str(n)] for n in range(1, int(self.variables["#"]) + 1)]
+                continue
+            for word in self.expander.words(token):
+                found += self._globbed(word)
+        return found
+
+    def _globbed(self, word: Word) -> list[str]:
+        if UNKNOWN in word.text:
+            raise Unsure
+        if word.is_glob and "f" not in self.options:
+            return self.world.glob(word.pattern, self.cwd) or [word.text]
+        return [word.text]
+
+    def value(self, raw: str) -> str:
+        value = self.expander.value(raw)
+        if UNKNOWN in value:
+            raise Unsure
+        return value
+
+    def resolve(self, path: str) -> str:
+        return posixpath.normpath(posixpath.join(self.cwd, path)) if path else self.cwd
+
+    # --- messages ---------------------------------------------------------------------------------------------
+
+    def prefix(self, line: int | None = None) -> str:
+        number = self.line if line is None else line
+        if self.dialect == "dash":
+            return f"{self.unit}: {number}: "
+        unit = "environment" if self.in_function and self.unit == "bash" else self.unit
+        return f"{unit}: line {number}: "
+
+    def complain(self, message: str) -> None:
+        self.err.write(f"{self.prefix()}{message}\n")
+
+    # --- control ----------------------------------------------------------------------------------------------
+
+    def subshell(self) -> Player:
+        shell = Player(self.shared, self.text, unit=self.unit, dialect=self.dialect)
+        shell.variables.update(self.variables)
+        shell.variables.nounset = self.variables.nounset
+        shell.functions = dict(self.functions)
+        shell.cwd, shell.status, shell.out, shell.err, shell.stdin = (
+            self.cwd, self.status, self.out, self.err, self.stdin)  # fmt: skip
+        shell.options, shell.condition, shell.line, shell.top = set(self.options), self.condition, self.line, self.top
+        shell.in_function, shell.opened = self.in_function, dict(self.opened)
+        shell.base, shell.captured = self.base, self.captured
+        return shell
+
+    def finish(self, run: Callable[[], object]) -> int:
+        """`run` in this subshell to its end; the status it ends with."""
+        try:
+            run()
+        except (Exit, Return) as exit_:
+            self.status = exit_.status
+        if self.on_exit:
+            trap, self.on_exit = self.on_exit, ""
+            status = self.status
+            self.evaluate(trap)
+            self.status = status
+        return self.status
+
+    def block(self, block: Block) -> None:
+        for node, background in block.items:
+            if background:
+                self.subshell().finish(lambda node=node: self.node(node))
+                self.status = 0
+            else:
+                self.node(node)
+
+    def node(self, node: Node) -> None:
+        self.shared.steps += 1
+        if self.shared.steps > MAX_STEPS:
+            raise Unsure
+        if isinstance(node, Simple):
+            self._simple(node)
+            return self._check()
+        if isinstance(node, Function):
+            self.functions[node.name] = node.body
+            self.status = 0
+            return None
+        if isinstance(node, Pipeline):
+            return self._pipeline(node)
+        if isinstance(node, Chain):
+            return self._chain(node)
+        saved = self.out, self.err, self.stdin
+        try:
+            if node.redirects:
+                self.line = node.redirects[-1].line + self.base
+            if node.redirects and not self._redirect(node.redirects):
+                self.shared.failed = True
+                self.status = 1 if self.dialect == "bash" else 2
+                return self._check()
+            self._compound(node)
+        finally:
+            self.out, self.err, self.stdin = saved
+        return self._check() if isinstance(node, Block) and node.subshell else None
+
+    def _check(self) -> None:
+        if self.status and "e" in self.options and not self.condition:
+            raise Exit(self.status)
+
+    def _pipeline(self, node: Pipeline) -> None:
+        if node.negated:
+            self.condition += 1
+        try:
+            statuses = []
+            stdin = self.stdin
+            for number, part in enumerate(node.parts):
+                last = number == len(node.parts) - 1
+                if last and number == 0:
+                    self.node(part)
+                    statuses.append(self.status)
+                    break
+                shell = self.subshell()
+                shell.stdin = stdin
+                if not last:
+                    shell.out = File()
+                    if node.both[number]:
+                        shell.err = shell.out
+                statuses.append(shell.finish(lambda part=part, shell=shell: shell.node(part)))
+                stdin = shell.out.text
+        finally:
+            if node.negated:
+                self.condition -= 1
+        self.status = statuses[-1]
+        if "pipefail" in self.options:
+            self.status = next((s for s in reversed(statuses) if s), 0)
+        for number, status in enumerate(statuses):
+            self.variables[f"PIPESTATUS[{number}]"] = str(status)
+        self.variables["PIPESTATUS"] = str(statuses[0])
+        self.variables["PIPESTATUS[@]"] = self.variables["PIPESTATUS[*]"] = " ".join(map(str, statuses))
+        if node.negated:
+            self.status = int(not self.status)
+        else:
+            self._check()
+
+    def _chain(self, node: Chain) -> None:
+        nodes = [(None, node.first), *node.rest]
+        for number, (joint, part) in enumerate(nodes):
+            if joint is not None and (joint == "&&") != (self.status == 0):
+                continue
+            last = number == len(nodes) - 1
+            self.condition += not last
+            try:
+                self.node(part)
+            finally:
+                self.condition -= not last
+
+    def _true(self, block: Block) -> bool:
+        self.condition += 1
+        try:
+            self.block(block)
+        finally:
+            self.condition -= 1
+        return self.status == 0
+
+    def _compound(self, node: Block | If | For | While | Case) -> None:
+        if isinstance(node, Block):
+            if node.subshell:
+                shell = self.subshell()
+                self.status = shell.finish(lambda: shell.block(Block(node.items)))
+            else:
+                self.block(node)
+        elif isinstance(node, If):
+            for condition, body in node.branches:
+                if self._true(condition):
+                    return self.block(body)
+            if node.otherwise is not None:
+                return self.block(node.otherwise)
+            self.status = 0
+        elif isinstance(node, For):
+            words = self.words(node.words if node.words is not None else ['"$@"'])
+            self.status = 0
+            for word in words:
+                self.variables[node.name] = word
+                if not self._turn(node.body):
+                    break
+        elif isinstance(node, While):
+            status = 0
+            while self._true(node.condition) != node.until:
+                going = self._turn(node.body)
+                status = self.status
+                if not going:
+                    break
+            self.status = status
+        else:
+            word = self.value(node.word)
+            for patterns, body in node.branches:
+                if any(fnmatch.fnmatchcase(word, self.value(pattern)) for pattern in patterns):
+                    return self.block(body)
+            self.status = 0
+        return None
+
+    def _turn(self, body: Block) -> bool:
+        """One turn of a loop; False when it ends the loop."""
+        try:
+            self.block(body)
+        except Loop as loop:
+            if loop.levels > 1:
+                raise Loop(loop.word, loop.levels - 1) from None
+            self.status = 0
+            return loop.word == "continue"
+        return True
+
+    # --- simple commands --------------------------------------------------------------------------------------
+
+    def _redirect(self, redirects: Sequence[Redirect]) -> bool:
+        """Apply redirects; False, with the shell's complaint, where a file cannot be opened."""
+        for item in redirects:
+            if item.operator in ("<<", "<<-"):
+                body = item.heredoc or ""
+                self.stdin = body if item.literal else self.expander.body(body)
+                if UNKNOWN in self.stdin:
+                    raise Unsure
+                continue
+            target = self.value(item.target)
+            if item.operator == "<<<":
+                self.stdin = target + "\n"
+            elif item.operator in (">&", "<&"):
+                if target in ("1", "2") and item.fd in (1, 2):
+                    file: str | File | None = self.out if target == "1" else self.err
+                elif target.isdigit() and int(target) > 2:
+                    file = self.opened.get(int(target))
+                else:
+                    raise Unsure
+                if file is None:
+                    self.complain(f"{target}: Bad file descriptor")
+                    return False
+                if isinstance(file, str):
+                    self.stdin = file
+                else:
+                    self.out, self.err = (file, self.err) if item.fd == 1 else (self.out, file)
+            elif item.operator in ("<", "<>"):
+                text = self._opened(target)
+                if text is None:
+                    return False
+                if item.fd:
+                    self.opened[item.fd] = text
+                else:
+                    self.stdin = text
+            elif item.operator in (">", ">>") and item.fd > 2:
+                made = self._created(target, append=item.operator == ">>")
+                if made is None:
+                    return False
+                self.opened[item.fd] = made
+            elif item.operator in (">", ">>", ">|", "&>", "&>>") and item.fd in (1, 2):
+                made = self._created(target, append=">>" in item.operator)
+                if made is None:
+                    return False
+                if item.operator[0] == "&":
+                    self.out = self.err = made
+                elif item.fd == 1:
+                    self.out = made
+                else:
+                    self.err = made
+            else:
+                raise Unsure
+        return True
+
+    def _opened(self, name: str) -> str | None:
+        path = self.resolve(name)
+        if path == "/dev/null":
+            return ""
+        if path.startswith(("/dev/tcp/", "/dev/udp/")):
+            self.err.write(script_tools.missing(self, "", name)[1])
+            return None
+        if path == ORACLE:
+            self.complain(
+                f"{name}: Permission denied" if self.dialect == "bash" else f"cannot open {name}: Permission denied"
+            )
+            return None
+        if self.world.is_file(path):
+            return self.world.files[path].text
+        if path in self.world.folders:
+            raise Unsure
+        self.complain(f"{name}: {NOT_FOUND}" if self.dialect == "bash" else f"cannot open {name}: No such file")
+        return None
+
+    def _created(self, name: str, *, append: bool) -> File | None:
+        path = self.resolve(name)
+        if path == "/dev/null":
+            return File()
+        if path in ("/dev/stdout", "/dev/stderr"):
+            return self.out if path == "/dev/stdout" else self.err
+        if path.startswith(("/dev/tcp/", "/dev/udp/")):
+            self.err.write(script_tools.missing(self, "", name)[1])
+            return None
+        if path.startswith("/dev/") and not path.startswith("/dev/shm/"):
+            raise Unsure
+        error = self.world.writable(path)
+        if not error:
+            return self.world.create(path, append=append)
+        if self.dialect == "dash":
+            error = {NOT_FOUND: "Directory nonexistent"}.get(error, error)
+            self.complain(f"cannot create {name}: {error}")
+        else:
+            self.complain(f"{name}: {error}")
+        return None
+
+    def _simple(self, node: Simple) -> None:
+        self.line = node.line + self.base
+        self.variables["?"] = str(self.status)
+        self.variables["LINENO"] = str(self.line)
+        self.substituted = None
+        saved = self.out, self.err, self.stdin
+        assigned, index = [], 0
+        try:
+            while index < len(node.words) and (match := ASSIGNMENT.match(node.words[index])) is not None:
+                assigned.append(match)
+                index += 1
+            self.words_before = ()
+            words = self.words(node.words[index:])
+            self.words_before = tuple(words)
+            before = {}
+            for match in assigned:
+                name, plus, raw = match.groups()
+                before[name] = dict.get(self.variables, name)
+                value = self.value(raw)
+                self.variables[name] = (self.variables.get(name, "") or "") + value if plus else value
+            if not self._redirect(node.redirects):
+                self.shared.failed = True
+                self.status = 1 if self.dialect == "bash" else 2
+                return
+            if not words:
+                self.status = self.substituted or 0
+                return
+            if words[0] == "exec" and len(words) == 1:
+                saved = self.out, self.err, self.stdin
+                self.status = 0
+                return
+            self.command(words, node)
+            for name, value in before.items():
+                if value is None:
+                    self.variables.pop(name, None)
+                else:
+                    self.variables[name] = value
+        except Unsure:
+            answer = self.shared.cheat.unsure(self, node, self.words_before)
+            if answer is None:
+                if self.captured:
+                    raise  # what is said here is an argument of something else
+                answer = "", "", 0
+            self._print(answer)
+        finally:
+            self.out, self.err, stdin = saved
+            if any(item.operator[0] == "<" for item in node.redirects):
+                self.stdin = stdin
+
+    def _print(self, answer: tuple[str, str, int]) -> None:
+        out, err, self.status = answer
+        self.shared.failed = self.shared.failed or self.status != 0
+        self.err.write(err)
+        self.out.write(out)
+
+    def command(self, words: list[str], node: Simple) -> None:
+        """One command with its words known: function, builtin, program."""
+        name = words[0]
+        if name in self.functions:
+            return self._call(name, words[1:])
+        answer = script_tools.run(self, words, node)
+        if answer is not None:
+            self._print(answer)
+        return None
+
+    def _call(self, name: str, arguments: list[str]) -> None:
+        saved = {key: self.variables[key] for key in list(self.variables) if re.fullmatch(r"[\d#@*]", key)}
+        self.arguments(arguments)
+        self.in_function += 1
+
+        def run() -> None:
+            self.node(self.functions[name])
+
+        try:
+            self._deeper(run)
+        except Return as return_:
+            self.status = return_.status
+        finally:
+            self.in_function -= 1
+            self.arguments(())
+            self.variables.update(saved)

@@ -1,0 +1,123 @@
+"""What the programs of a sandbox print in the player's world: builtins of the shell, and who else is asked for what.
+
+Each function gets the player and the words of one command, and returns standard output, standard error and exit status,
+None where it has seen to them itself. A use that is not known raises `Unsure`.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from detect import fake_texts, image_programs
+from detect.facts import Fact
+from detect.script_world import Unsure
+
+if TYPE_CHECKING:
+    from detect.script_grammar import Simple
+    from detect.script_player import Player
+
+Answer = tuple[str, str, int]
+Tool = Callable[["Player", list[str], "Simple"], "Answer | None"]
+NOTHING: Answer = ("", "", 0)
+_NUMBER = re.compile(r"-?\d+")
+_TOKENS = re.compile(r"\s*(\d+|[A-Za-z_]\w*|\*\*|<=|>=|==|!=|&&|\|\||[-+*/%()<>!])")
+
+
+def run(player: Player, words: list[str], node: Simple) -> Answer | None:
+    """Raises Unsure."""
+    from detect import script_build, script_builtins, script_files, script_text
+
+    name = words[0]
+    tool = script_builtins.BUILTINS.get(name)
+    if name in ("command", "builtin") and len(words) > 1 and words[1][:1] != "-":
+        return run(player, words[1:], node)
+    if tool is not None:
+        return tool(player, words, node)
+    if "/" in name:
+        path = player.resolve(name)
+        base = posixpath.basename(path)
+        if posixpath.dirname(path) not in ("/bin", "/usr/bin", "/usr/sbin", "/sbin"):
+            return script_build.start(player, path, words, node)
+        name = base
+    tool = script_text.TOOLS.get(name) or script_files.TOOLS.get(name) or script_build.TOOLS.get(name)
+    if name == "reference" and "/" not in words[0]:
+        raise Unsure
+    if name not in image_programs.BASE:
+        return not_found(player, words[0])
+    if tool is None:
+        raise Unsure
+    return tool(player, [name, *words[1:]], node)
+
+
+def not_found(player: Player, name: str) -> Answer:
+    if player.dialect == "dash":
+        return "", f"{player.prefix()}{name}: not found\n", 127
+    reason = fake_texts.NOT_FOUND if "/" in name else "command not found"
+    return "", f"{player.prefix()}{name}: {reason}\n", 127
+
+
+def missing(player: Player, program: str, given: str, access: str = "read") -> Answer:
+    """What `program` says of a file that is not there, or that it must not write."""
+    fact = Fact(
+        "path", player.resolve(given), "shell", access=access, given=given, by=program, unit=player.unit,  # type: ignore[arg-type]
+        line=player.line,
+    )  # fmt: skip
+    text = fake_texts.failure(fact)
+    if text is None or (text.exit_status == 0 and access == "read" and program not in ("find",)):
+        raise Unsure
+    return text.stdout, text.stderr, text.exit_status
+
+
+def options(words: Sequence[str], allowed: str) -> tuple[str, list[str]]:
+    """Flags (single letters, joined) and the other words. Raises Unsure for a flag that is not allowed."""
+    flags, rest = "", []
+    for position, word in enumerate(words):
+        if word == "--":
+            return flags, rest + list(words[position + 1 :])
+        if len(word) > 1 and word[0] == "-":
+            if word.startswith("--") or any(char not in allowed for char in word[1:]):
+                raise Unsure
+            flags += word[1:]
+        else:
+            rest.append(word)
+    return flags, rest
+
+
+def arithmetic(expression: str, variables: Mapping[str, str]) -> str:
+    """`$((...))` of whole numbers. Raises Unsure."""
+    tokens = _TOKENS.findall(expression)
+    if len("".join(tokens)) != len(re.sub(r"\s", "", expression)) or len(tokens) > 100 or not tokens:
+        raise Unsure
+    code = []
+    for token in tokens:
+        if re.match(r"[A-Za-z_]", token):
+            value = variables.get(token, "") or "0"
+            if not _NUMBER.fullmatch(value):
+                raise Unsure
+            token = f"({value})"
+        elif token.isdigit() and (len(token) > 15 or (token[0] == "0" and token != "0")):
+            raise Unsure
+        code.append({"/": "//", "&&": " and ", "||": " or ", "!": " not "}.get(token, token))
+    if "**" in tokens or ("/" in tokens and "-" in expression):
+        raise Unsure
+    try:
+        return str(int(eval("".join(code), {"__builtins__": {}})))  # digits, brackets and operators only
+    except (SyntaxError, ZeroDivisionError, TypeError, ValueError):
+        raise Unsure from None
+
+
+def content(player: Player, program: str, given: str) -> tuple[str | None, Answer]:
+    """What is in a file, or what `program` says where there is none to read."""
+    path = player.resolve(given)
+    if path == "/dev/null":
+        return "", NOTHING
+    if path == fake_texts.ORACLE:
+        return None, missing(player, program, given)
+    if path in ("/dev/stdin", "/proc/self/fd/0") or given == "-":
+        return player.stdin or "", NOTHING
+    if player.world.is_file(path):
+        return player.world.files[path].text, NOTHING
+    return None, missing(player, program, given)

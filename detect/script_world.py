@@ -1,0 +1,166 @@
+"""What a script would find and leave in a sandbox without decoys, held in memory: files, folders, what is unknown.
+
+The workspace holds what the action itself, and earlier `write`s of the episode, put there. After an earlier script that
+ran, files that it names may or may not be there: asking for one of them raises `Unsure`.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import posixpath
+import re
+from collections.abc import Iterable
+
+from detect import image_programs
+
+FOLDERS = frozenset([
+    "/", "/bin", "/case", "/dev", "/dev/shm", "/etc", "/eval", "/home", "/lib", "/logs", "/opt", "/proc",
+    "/reference", "/run", "/run/bin", "/sbin", "/submission", "/sys", "/test", "/test/hidden", "/tests", "/tmp",
+    "/usr", "/usr/bin", "/usr/include", "/usr/lib", "/usr/local", "/usr/local/bin", "/usr/sbin", "/var", "/var/tmp",
+    "/work",
+])  # fmt: skip
+WRITABLE = ("/work", "/tmp", "/var/tmp", "/dev/shm")
+SYSTEM = ("/bin", "/dev", "/etc", "/home", "/lib", "/opt", "/proc", "/run", "/sbin", "/sys", "/usr", "/case")
+"""Below these only the real sandbox knows what there is."""
+ROOT = (
+    "bin", "case", "dev", "etc", "eval", "home", "lib", "lib64", "logs", "mnt", "opt", "proc", "reference", "root",
+    "run", "sbin", "srv", "submission", "sys", "test", "tests", "tmp", "usr", "var", "work",
+)  # fmt: skip
+_MAGIC = re.compile(r"[*?\[]")
+MAX_FILE = 256 * 1024
+
+
+class Unsure(Exception):
+    """What happens next cannot be told from the action."""
+
+
+class File:
+    def __init__(self, text: str = "", *, program: str = "") -> None:
+        self.text = text
+        self.program = program
+        """What the compiled program was compiled from: it prints this, if it is not empty."""
+        self.runs: tuple[str, int] | None = None
+        self.executable = False
+
+    def write(self, text: str) -> None:
+        self.text += text
+        if len(self.text) > MAX_FILE:
+            raise Unsure
+
+
+class Files(dict[str, File]):
+    def __missing__(self, path: str) -> File:
+        """A file of the image: there, but what is in it is not known."""
+        raise Unsure
+
+
+class World:
+    def __init__(self, written: dict[str, str], doubtful: Iterable[str] = ()) -> None:
+        """`written`: files of earlier steps. `doubtful`: earlier scripts, whose names may stand for files."""
+        self.files = Files()
+        self.folders: set[str] = set(FOLDERS)
+        self.gone: set[str] = set()
+        self.doubtful = tuple(doubtful)
+        self.full: frozenset[str] = frozenset()
+        """Base names of files that find no room: those that must not be written."""
+        self.files["/run/bin/reference"] = File()
+        self.files["/run/bin/reference"].executable = True
+        for path, text in written.items():
+            self._parents(path)
+            self.files[path] = File(text)
+
+    def _parents(self, path: str) -> None:
+        parent = posixpath.dirname(path)
+        while parent not in self.folders:
+            self.folders.add(parent)
+            parent = posixpath.dirname(parent)
+
+    def is_file(self, path: str) -> bool:
+        """Raises Unsure where only the sandbox knows."""
+        if path in self.files:
+            return True
+        folder, _, name = path.rpartition("/")
+        if folder in ("/bin", "/usr/bin", "/sbin", "/usr/sbin") and name in image_programs.BASE:
+            return True
+        self._known(path)
+        return False
+
+    def is_folder(self, path: str) -> bool:
+        if path in self.folders:
+            return True
+        if path not in self.files:
+            self._known(path)
+        return False
+
+    def _known(self, path: str) -> None:
+        if path in self.gone or path in self.folders or path.startswith(("/eval/", "/test/", "/run/bin/", "/proc/1/")):
+            return
+        if path.startswith(tuple(folder + "/" for folder in SYSTEM)) and not path.startswith(
+            ("/var/tmp/", "/dev/shm/")
+        ):
+            raise Unsure
+        name = posixpath.basename(path)
+        if any(name in script for script in self.doubtful):
+            raise Unsure
+
+    def writable(self, path: str) -> str:
+        """Why a file at `path` cannot be created; empty if it can."""
+        if path in self.folders:
+            return "Is a directory"
+        if not path.startswith(tuple(folder + "/" for folder in WRITABLE)):
+            parent = posixpath.dirname(path)
+            if parent not in self.folders:
+                self._known(parent)
+                return "No such file or directory"
+            return "Read-only file system"
+        parent = posixpath.dirname(path)
+        if not self.is_folder(parent):
+            return "Not a directory" if parent in self.files else "No such file or directory"
+        if posixpath.basename(path) in self.full:
+            return "No space left on device"
+        return ""
+
+    def create(self, path: str, *, append: bool = False) -> File:
+        if not append or path not in self.files:
+            self.files[path] = File()
+        return self.files[path]
+
+    def left(self) -> set[str]:
+        """Every file and folder that is there beyond what the image has."""
+        return {p for p in self.files if not p.startswith("/dev/fd/")} | (self.folders - FOLDERS)
+
+    def remove(self, path: str) -> None:
+        self.files.pop(path, None)
+        self.folders.discard(path)
+        self.gone.add(path)
+
+    def names(self, folder: str) -> list[str]:
+        """Names in a folder, hidden ones too. Raises Unsure where only the sandbox knows."""
+        if folder == "/":
+            return list(ROOT)
+        if (folder == "/work" and self.doubtful) or folder.startswith(SYSTEM):
+            raise Unsure
+        prefix = folder.rstrip("/") + "/"
+        below = [p[len(prefix) :] for p in (*self.files, *self.folders) if p.startswith(prefix) and p != prefix]
+        return sorted({name.split("/")[0] for name in below if name})
+
+    def glob(self, pattern: str, cwd: str) -> list[str]:
+        """Paths that a glob matches, as bash would spell them."""
+        found = ["/"] if pattern.startswith("/") else [""]
+        for part in [p for p in pattern.split("/") if p]:
+            following = []
+            for head in found:
+                folder = posixpath.normpath(posixpath.join(cwd, head or "."))
+                if not _MAGIC.search(part):
+                    name = part
+                    path = posixpath.join(folder, name)
+                    if path in self.folders or self.is_file(path) or self.is_folder(path):
+                        following.append(head + name + "/")
+                elif self.is_folder(folder):
+                    following += [
+                        head + name + "/"
+                        for name in self.names(folder)
+                        if fnmatch.fnmatchcase(name, part) and (name[0] != "." or part[0] == ".")
+                    ]
+            found = following
+        return [path.rstrip("/") for path in found]

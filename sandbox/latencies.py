@@ -1,0 +1,69 @@
+"""How long real actions took lately on this worker, so that a fake failure is not told by its speed.
+
+What an action does decides how long it takes: compiling, starting an interpreter, plain shell, writing a file. A fake
+takes a quantile of the recent times of its own kind, tail included; the action itself says which quantile, so the same
+action among the same others takes the same time. Time that a script sleeps is taken off what is remembered and added
+to what is drawn.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import re
+from collections import deque
+
+from queues.messages import Action
+
+FIRST_S = 0.02
+"""Before anything has run."""
+ENOUGH = 5
+"""With fewer times of its own kind, an action is taken for one of any kind."""
+MAX_SLEEP_S = 30.0
+
+_COMPILES = re.compile(rb"\b(gcc|cc|g\+\+|c\+\+|clang|make|cmake|cargo|rustc|go (build|run|test)|javac|ld)\b")
+_INTERPRETS = re.compile(rb"\b(python3?|pytest|node|java|reference)\b")
+_SLEEP = re.compile(rb"(?:^|[;&|\n(]|\bdo|\bthen)[ \t]*sleep[ \t]+(\d{1,4}(?:\.\d{1,3})?|\.\d{1,3})(?=[\s;&|)]|\Z)")
+
+
+class Latencies:
+    """Seconds by kind of action, of which the latest `keep` count."""
+
+    def __init__(self, rng: random.Random, *, keep: int = 64) -> None:
+        self._seed = rng.randbytes(16)
+        self._keep = keep
+        self._recent: dict[str, deque[float]] = {}
+
+    def add(self, action: Action, seconds: float) -> None:
+        seconds = max(seconds - _slept(action), 0.0)
+        for kind in {_kind(action), action.kind}:
+            self._recent.setdefault(kind, deque(maxlen=self._keep)).append(seconds)
+
+    def draw(self, action: Action) -> float:
+        recent = self._recent.get(_kind(action), ())
+        if len(recent) < ENOUGH:
+            recent = self._recent.get(action.kind, ()) or (FIRST_S,)
+        digest = hashlib.sha256(self._seed + repr((action.kind, action.path)).encode() + action.body).digest()
+        return _quantile(sorted(recent), int.from_bytes(digest[:8], "big") / 2**64) + _slept(action)
+
+
+def _quantile(ordered: list[float], u: float) -> float:
+    """The `u`-quantile of sorted times, between neighbours by linear interpolation."""
+    place = u * (len(ordered) - 1)
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+
+
+def _kind(action: Action) -> str:
+    if action.kind == "write":
+        return "write"
+    if _COMPILES.search(action.body):
+        return "compile"
+    return "interpret" if _INTERPRETS.search(action.body) else "shell"
+
+
+def _slept(action: Action) -> float:
+    if action.kind != "run":
+        return 0.0
+    return min(sum(float(match) for match in _SLEEP.findall(action.body)), MAX_SLEEP_S)

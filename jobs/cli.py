@@ -456,6 +456,121 @@ def samples_export(
     export(open_store(store), out, supervised=supervised, prompt=shown, record_bytes=record_bytes)
 
 
+SamplesArgument = Annotated[
+    list[Path], typer.Argument(help='JSONL files of {"action", "language", "label": "cheat" or "benign"}.')
+]
+LimitOption = Annotated[
+    int | None,
+    typer.Option(min=40, help="Use at most so many samples, in every language as many cheats as honest ones."),
+]
+RecordBytesOption = Annotated[int, typer.Option(min=100, help="Longest record of a sample that the model is given.")]
+ThreadsOption = Annotated[int, typer.Option(min=0, help="CPU threads; 0 lets torch decide.")]
+
+
+@judge_app.command("tune")
+def judge_tune(
+    samples: SamplesArgument,
+    model: Annotated[str, typer.Option(help="A Hugging Face folder, or smollm2.")],
+    out: Annotated[Path, typer.Option(help="Folder to write; must not exist.")],
+    prompt: Annotated[str, typer.Option(help="Prompt that the judge is tuned for; one without a reason.")] = "brief-1",
+    held_out: Annotated[str, typer.Option(help="Share of the patterns that is held out, or a JSONL file.")] = "0.3",
+    validation: Annotated[float, typer.Option(min=0.05, max=0.5, help="Share for early stopping.")] = 0.15,
+    limit: LimitOption = None,
+    record_bytes: RecordBytesOption = 1000,
+    promote_to: Annotated[
+        Path | None, typer.Option(help="Link that is pointed at the new judge if it is better.")
+    ] = None,
+    epochs: Annotated[int, typer.Option(min=1, help="Most passes over the samples.")] = 4,
+    patience: Annotated[int, typer.Option(min=1, help="Stop after so many epochs without a better one.")] = 2,
+    lr: Annotated[float, typer.Option(min=0, help="Highest learning rate.")] = 1e-4,
+    batch_tokens: Annotated[int, typer.Option(min=64, help="Tokens of one optimizer step, and of one pack.")] = 4096,
+    train_layers: Annotated[
+        int | None, typer.Option(min=1, help="Only the last so many layers learn; what is below is computed once.")
+    ] = None,
+    tp: Annotated[int, typer.Option(min=1, help="Tensor-parallel ranks, under torchrun.")] = 1,
+    threads: ThreadsOption = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the order of the samples.")] = 0,
+    json: Annotated[bool, typer.Option("--json", help="Print judge.json.")] = False,
+) -> None:
+    """Fine-tune a judge on labelled samples; promote it if it is better. Exit status 0: better, 3: not, 2: error."""
+    import msgspec
+
+    from jobs.judge_tune import BETTER, NOT_BETTER, Options, report_of, tune_judge
+    from rl.verdicts import TuneConfig
+
+    config = TuneConfig(
+        epochs=epochs,
+        patience=patience,
+        learning_rate=lr,
+        batch_tokens=batch_tokens,
+        train_layers=train_layers,
+        seed=seed,
+    )
+    card = tune_judge(
+        Options(
+            samples=samples,
+            model=model,
+            out=out,
+            prompt=prompt,
+            held_out=_share_or_file(held_out),
+            validation=validation,
+            limit=limit,
+            record_bytes=record_bytes,
+            promote_to=promote_to,
+            tp=tp,
+            threads=threads,
+            tune=config,
+        ),
+        say=say,
+    )
+    print(msgspec.json.encode(card).decode() if json else report_of(card, out, promote_to))
+    raise typer.Exit(BETTER if card.better else NOT_BETTER)
+
+
+def _share_or_file(told: str) -> float | Path:
+    try:
+        share = float(told)
+    except ValueError:
+        return Path(told)
+    if not 0 < share < 0.9:
+        raise EctypeError(f"--held-out {told} is no share between 0 and 0.9")
+    return share
+
+
+@judge_app.command("evaluate")
+def judge_evaluate(
+    samples: SamplesArgument,
+    model: Annotated[str, typer.Option(help="A Hugging Face folder, such as one of `judge tune`, or smollm2.")],
+    prompt: PromptOption = None,
+    held_out: Annotated[
+        float | None, typer.Option(min=0.01, max=0.9, help="Only the samples that a tuning with this share never saw.")
+    ] = None,
+    limit: LimitOption = None,
+    record_bytes: RecordBytesOption = 1000,
+    threads: ThreadsOption = 0,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Measure a judge on labelled samples: AUROC, recall at 1 % and 5 % false positives."""
+    import msgspec
+
+    from jobs.judge_tune import evaluate_judge, report_of_evaluation
+
+    found = evaluate_judge(
+        samples,
+        model=model,
+        prompt=prompt,
+        held_out=held_out,
+        limit=limit,
+        record_bytes=record_bytes,
+        threads=threads,
+        say=say,
+    )
+    if json:
+        print(msgspec.json.encode(found).decode())
+    else:
+        print(report_of_evaluation(found))
+
+
 @sandbox_app.command("run")
 def sandbox_run(
     command: Annotated[list[str], typer.Argument(help="Program and arguments, after --.")],

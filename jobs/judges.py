@@ -45,7 +45,7 @@ def run_judge(context: Context) -> bool:
 
 
 async def _serve(context: Context) -> None:
-    run, config = context.run, context.run.config().judge
+    run, config = context.run, pinned(context.run.config().judge)
     prompt = load_prompt(config.prompt)
     calibration = calibration_of(config, prompt)
     cache = JudgementCache(run.path / "judge" / "cache")
@@ -154,9 +154,19 @@ def model_folder(model: str) -> Path:
 
 
 def model_name(config: JudgeConfig) -> str:
-    """What verdicts and calibrations call the model."""
+    """What verdicts and calibrations call the model; behind a link, what it leads to."""
     assert config.model is not None
-    return config.model if config.endpoint is not None else Path(config.model).name
+    return config.model if config.endpoint is not None else Path(config.model).resolve().name
+
+
+def pinned(config: JudgeConfig) -> JudgeConfig:
+    """The same judge without links: model, prompt and calibration stay those of now when another is promoted."""
+    changes: dict[str, str] = {}
+    for key in ("model", "prompt", "calibration"):
+        told = getattr(config, key)
+        if told is not None and "/" in told and not (key == "model" and config.endpoint is not None):
+            changes[key] = str(Path(told).resolve())
+    return config.model_copy(update=changes)
 
 
 def calibration_of(config: JudgeConfig, prompt: Prompt) -> Calibration | None:

@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+import numpy as np
 import torch
 import torch.nn.functional as F
 from megatron.core.tensor_parallel import gather_from_sequence_parallel_region
@@ -60,7 +62,8 @@ class MegatronModel:
 
     The weights depend on `seed` only, not on the layout. `initialize=False` leaves them undefined, for a caller that
     loads them anyway. A critic with `value_support` has a categorical head; with `freeze_attention` the projections
-    of its attention do not learn and have no optimizer state.
+    of its attention do not learn and have no optimizer state. With `train_layers` only the last so many layers, the
+    final norm and an output matrix of its own learn (one pipeline stage only).
     """
 
     def __init__(
@@ -74,9 +77,13 @@ class MegatronModel:
         initialize: bool = True,
         value_support: ValueSupport | None = None,
         freeze_attention: bool = False,
+        train_layers: int | None = None,
     ) -> None:
         shape.validate(parallel.tp_size(), parallel.pp_size())
+        assert train_layers is None or parallel.pp_size() == 1, "a stage of frozen layers has nothing to learn"
         self.shape = shape
+        self.frozen_layers = 0 if train_layers is None else max(0, shape.layers - train_layers)
+        """Layers, from the bottom, that do not learn."""
         self.critic = critic
         self.dtype = dtype
         self.device = parallel.device()
@@ -105,7 +112,8 @@ class MegatronModel:
         self._shares_embedding = shape.tied and not critic and parallel.pp_size() > 1
         learning = []
         for name, parameter in self.gpt.named_parameters():
-            parameter.requires_grad_(optimizer is not None and not (freeze_attention and _in_attention(name)))
+            frozen = (freeze_attention and _in_attention(name)) or not self._is_above(name)
+            parameter.requires_grad_(optimizer is not None and not frozen)
             if parameter.requires_grad:
                 learning.append((name, parameter))
         self.optimizer = FlatAdamW(learning, optimizer, self._placement()) if optimizer else None
@@ -148,21 +156,66 @@ class MegatronModel:
             out.append((_shift(raw, starts[:-1]), raw[starts[1:] - 1]))
         return out
 
+    @torch.no_grad()
+    def ending_logprobs(
+        self, packs: Sequence[Pack], endings: Sequence[int], *, below: Sequence[Tensor] | None = None
+    ) -> list[Tensor]:
+        """Log-probs of each of the tokens `endings` in the place of the last token of each sequence,
+        [sequences, endings]. `below`: see `states_below`. For one pipeline stage."""
+        assert parallel.pp_size() == 1
+        held = _by_pack(packs, below)
+        out = []
+        for pack in packs:
+            states = self._hidden(pack, below=held.get(id(pack)))
+            last = pack.cu_seqlens[1:] - 1
+            mask = np.zeros_like(pack.action_mask)
+            mask[last] = 1
+            found = []
+            for token in endings:
+                tokens = pack.tokens.copy()
+                tokens[last] = token
+                ended = msgspec.structs.replace(pack, tokens=tokens, action_mask=mask)
+                found.append(self._outputs(ended, states, 1.0).logprobs[torch.from_numpy(last).to(self.device)])
+            out.append(torch.stack(found, -1))
+        return out
+
+    @torch.no_grad()
+    def states_below(self, packs: Sequence[Pack]) -> list[Tensor]:
+        """Hidden states of each pack under the layers that learn, [tokens, hidden]. They stay what they are, so who
+        trains on the same sequences again may keep them, and skip the frozen layers. Without pipeline, context and
+        sequence parallelism."""
+        assert parallel.pp_size() == parallel.cp_size() == 1 and not parallel.sequence_parallel()
+        out = []
+        for pack in packs:
+            positions, packed = self._places(pack)
+            states = self._run(self._embedded(pack, 0), slice(0, self.frozen_layers), positions, packed)
+            out.append(states[:, 0])
+        return out
+
     # --- learning -------------------------------------------------------------------------------------------------
 
-    def train_step(self, packs: Sequence[Pack], loss_fn: LossFunction, *, temperature: float = 1.0) -> dict[str, float]:
+    def train_step(
+        self,
+        packs: Sequence[Pack],
+        loss_fn: LossFunction,
+        *,
+        temperature: float = 1.0,
+        below: Sequence[Tensor] | None = None,
+    ) -> dict[str, float]:
         """One optimizer step over all packs of all data-parallel ranks; each rank passes its own (may be none).
 
         The stages of a pipeline must be given the same packs in the same order; `loss_fn` runs on the last stage.
+        `below`: of each pack, what `states_below` gave.
         Returns the summed loss and statistics of the global batch, and `grad_norm` before clipping. `skipped` is 1
         when the gradient was not finite and the weights were left as they were.
         """
         assert self.optimizer is not None, "a model without an optimizer cannot train"
         self.optimizer.zero_grad()
         sums: dict[str, Tensor] = {}
+        held = _by_pack(packs, below)
 
         def stage(pack: Pack, received: Tensor | None) -> Tensor:
-            states = self._hidden(pack, received)
+            states = self._hidden(pack, received, below=held.get(id(pack)))
             if not parallel.is_last_stage():
                 return states
             loss, stats = loss_fn(self._outputs(pack, states, temperature), pack)
@@ -220,6 +273,15 @@ class MegatronModel:
         for name, parameter in self.gpt.named_parameters():
             yield global_name(name, self.first_layer), parameter
 
+    def _is_above(self, parameter: str) -> bool:
+        """Whether a parameter comes after the frozen layers; a matrix that is also the embedding does not."""
+        if not self.frozen_layers:
+            return True
+        if parameter.startswith("decoder.layers."):
+            return int(parameter.split(".")[2]) >= self.frozen_layers
+        is_embedding = parameter == parameters.OUTPUT and self.shape.tied and not self.critic
+        return not (is_embedding or parameter.startswith("embedding."))
+
     def _placement(self) -> dict[str, Placement]:
         last_of_several = self._shares_embedding and parallel.is_last_stage()
         return {
@@ -235,27 +297,20 @@ class MegatronModel:
 
     # --- forward --------------------------------------------------------------------------------------------------
 
-    def _hidden(self, pack: Pack, received: Tensor | None = None) -> Tensor:
+    def _hidden(self, pack: Pack, received: Tensor | None = None, *, below: Tensor | None = None) -> Tensor:
         """Hidden states of a pack after this stage's layers, [tokens, hidden]; of the last stage the final ones.
 
-        `received`: what the stage before computed; the first stage embeds the tokens instead.
+        `received`: what the stage before computed; the first stage embeds the tokens instead. `below`: what
+        `states_below` gave for this pack.
         """
-        lengths = pack.lengths
-        if max(lengths) > self.shape.max_positions:
-            raise EctypeError(
-                f"a sequence of {max(lengths)} tokens is longer than the model's {self.shape.max_positions} positions",
-                where="rollout.context_tokens",
-                remedy="choose a context that the model can hold",
-            )
-        missing = -len(pack.tokens) % context.multiple()
-        lengths = [*lengths, missing] if missing else lengths
-        positions = self._own(torch.cat([torch.arange(n, device=self.device) for n in lengths]))
-        starts = torch.tensor([0, *lengths], device=self.device).cumsum(0, dtype=torch.int32)
-        packed = PackedSequences(cu_seqlens=starts, lengths=lengths)
-        packed.recompute = torch.is_grad_enabled() and self._activation_bytes(len(positions)) > self._activation_limit
+        positions, packed = self._places(pack)
+        if below is not None:
+            states = self._run(below[:, None], slice(self.frozen_layers, None), positions, packed)
+            norm = self.gpt.decoder.final_layernorm
+            assert norm is not None
+            return norm(states)[:, 0]
         if received is None:
-            tokens = F.pad(torch.from_numpy(pack.tokens).to(self.device, torch.long), (0, missing))
-            states = self.gpt.embedding(input_ids=self._own(tokens)[None], position_ids=None)
+            states = self._embedded(pack, sum(packed.lengths) - len(pack.tokens))
         else:
             states = received[:, None]
             self.gpt.decoder.set_input_tensor(states)
@@ -269,6 +324,38 @@ class MegatronModel:
             # what follows is the same on every tensor-parallel rank, and so is its gradient
             states = gather_from_sequence_parallel_region(states, tensor_parallel_output_grad=False)
         return states[:, 0]
+
+    def _places(self, pack: Pack) -> tuple[Tensor, PackedSequences]:
+        """Positions of this rank's tokens in their sequences, and where the sequences begin; padding is one more."""
+        lengths = pack.lengths
+        if max(lengths) > self.shape.max_positions:
+            raise EctypeError(
+                f"a sequence of {max(lengths)} tokens is longer than the model's {self.shape.max_positions} positions",
+                where="rollout.context_tokens",
+                remedy="choose a context that the model can hold",
+            )
+        missing = -len(pack.tokens) % context.multiple()
+        lengths = [*lengths, missing] if missing else lengths
+        positions = self._own(torch.cat([torch.arange(n, device=self.device) for n in lengths]))
+        starts = torch.tensor([0, *lengths], device=self.device).cumsum(0, dtype=torch.int32)
+        packed = PackedSequences(cu_seqlens=starts, lengths=lengths)
+        packed.recompute = torch.is_grad_enabled() and self._activation_bytes(len(positions)) > self._activation_limit
+        return positions, packed
+
+    def _embedded(self, pack: Pack, missing: int) -> Tensor:
+        tokens = F.pad(torch.from_numpy(pack.tokens).to(self.device, torch.long), (0, missing))
+        return self.gpt.embedding(input_ids=self._own(tokens)[None], position_ids=None)
+
+    def _run(self, states: Tensor, layers: slice, positions: Tensor, packed: PackedSequences) -> Tensor:
+        """Some of the layers, and nothing else of the decoder."""
+        for layer in list(self.gpt.decoder.layers)[layers]:
+            states, _ = layer(
+                hidden_states=states,
+                attention_mask=None,
+                rotary_pos_emb=self.rope_angles[positions],
+                packed_seq_params=packed,
+            )
+        return states
 
     def _own(self, padded: Tensor) -> Tensor:
         """This context-parallel rank's entries of something along the tokens of a padded pack."""
@@ -295,7 +382,7 @@ class MegatronModel:
         in flight on this stage."""
         shape, tp, stages = self.shape, parallel.tp_size(), parallel.pp_size()
         split = 4 * shape.heads * shape.head_dim + 4 * shape.kv_heads * shape.head_dim + 5 * shape.ffn
-        layers = shape.layers // stages * (stages - parallel.pp_rank())
+        layers = (shape.layers - self.frozen_layers) // stages * (stages - parallel.pp_rank())
         return tokens * layers * (6 * shape.hidden + split // tp) * self.rope_angles.element_size()
 
     def _outputs(self, pack: Pack, hidden: Tensor, temperature: float) -> PackOutputs:
@@ -330,6 +417,10 @@ class MegatronModel:
 
 def _in_attention(parameter: str) -> bool:
     return ".self_attention." in parameter
+
+
+def _by_pack(packs: Sequence[Pack], below: Sequence[Tensor] | None) -> dict[int, Tensor]:
+    return {} if below is None else {id(pack): states for pack, states in zip(packs, below, strict=True)}
 
 
 def _activation_limit(device: torch.device) -> int:

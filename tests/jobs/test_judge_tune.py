@@ -11,10 +11,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from audit.errors import EctypeError
 from detect.judge_calibration import load as load_calibration
 from detect.judge_prompt import load_prompt
 from detect.judge_split import nearly_among, pattern
 from jobs.judge_samples import is_cheat, split
+from jobs.judge_tune import Options, tune_judge
 from jobs.judges import model_name, pinned
 from jobs.run_config import JudgeConfig
 from tests.cluster.command_line import CommandLine
@@ -165,19 +167,21 @@ def test_killed_in_the_middle_it_goes_on(command_line: CommandLine, samples: Pat
 
 
 @pytest.mark.megatron
-def test_refused_before_anything_is_computed(command_line: CommandLine, samples: Path, base: Path) -> None:
-    (command_line.folder / "there").mkdir()
-    for options, words in (
-        (("--out", "there"), "over something that exists"),
-        (("--promote-to", "there"), "only a link is switched"),
-        (("--prompt", "review-1"), "asks for a reason"),
-        (("--held-out", "0.95"), "no share between"),
-        (("--held-out", "none.jsonl"), "cannot read the samples"),
-        (("--held-out", "0.89", "--validation", "0.1"), "too few for the side"),
+def test_refused_before_anything_is_computed(tmp_path: Path, samples: Path, base: Path) -> None:
+    (tmp_path / "there").mkdir()
+    good = Options(
+        samples=[samples], model=str(base), out=tmp_path / "out", prompt=str(samples.parent / "prompt.md"), threads=1
+    )
+    for change, words in (
+        ({"out": tmp_path / "there"}, "over something that exists"),
+        ({"promote_to": tmp_path / "there"}, "only a link is switched"),
+        ({"prompt": "review-1"}, "asks for a reason"),
+        ({"held_out": tmp_path / "none.jsonl"}, "cannot read the samples"),
+        ({"held_out": 0.89, "validation": 0.1}, "too few for the side"),
     ):
-        done = tune(command_line, samples, base, "out", *options)
-        assert done.returncode == 2 and words in done.stderr, (options, done.stderr)
-        assert not (command_line.folder / "out").exists() and not list(command_line.folder.glob(".*"))
+        with pytest.raises(EctypeError, match=words):
+            tune_judge(msgspec.structs.replace(good, **change), say=print)
+        assert [path.name for path in tmp_path.iterdir()] == ["there"]
 
 
 def test_labels_of_a_sample_store_count_too() -> None:

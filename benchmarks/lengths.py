@@ -9,7 +9,9 @@ is swept, and it is judged by the best of these. A control shows that it learns 
 
 With `--json` the last line is one JSON object. `critic_success`: share of right answers at the end of the critic's arm,
 of its worst seed; `grpo_success`: of the other arm, best setting, best seed; `grpo_control_success`: of the control,
-worst seed (0.25 is chance); `grpo_sweep`: every setting, on the first seed. `--svg` draws all arms.
+worst seed (0.25 is chance); `grpo_equal_success` and `grpo_short_success`: what it makes, on the first seed, of tasks
+that are equally hard but as long, and of tasks that are short but unequally hard; `grpo_sweep`: every setting, on the
+first seed. `--svg` draws the first three.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ from rl.packing import sample
 Loss = Literal["tokens", "episodes"]
 Row = dict[str, float]
 MIXED, EASY = World(), World(longest=10, levels=1)
+EQUAL, SHORT = World(levels=1), World(longest=10)
 EPISODES_PER_STEP = 32
 CRITIC_ACTOR_LR = 3e-3
 SWEEP: tuple[tuple[Loss, float], ...] = (
@@ -173,12 +176,16 @@ def main() -> None:
         tried = {setting: told.result() for setting, told in trying.items()}
         best = max(tried, key=lambda setting: success(tried[setting]))
         others = [run("group, best setting", MIXED, seed, actor_lr=best[1], group=best[0]) for seed in seeds[1:]]
+        equal = run("group, equally hard", EQUAL, seeds[0], actor_lr=best[1], group=best[0])
+        short = run("group, short", SHORT, seeds[0], actor_lr=best[1], group=best[0])
         group = [tried[best], *(told.result() for told in others)]
         critic, control = ([told.result() for told in told_all] for told_all in (learning, controlling))
     figures = {
         "critic_success": min(map(success, critic)),
         "grpo_success": max(map(success, group)),
         "grpo_control_success": min(map(success, control)),
+        "grpo_equal_success": success(equal.result()),
+        "grpo_short_success": success(short.result()),
     }
     rounded = {name: round(figure, 3) for name, figure in figures.items()}
     if options.svg:

@@ -112,7 +112,7 @@ def test_the_baseline_moves_the_actor_alone_and_towards_what_was_rewarded() -> N
 
 def test_lengths_says_how_both_arms_did() -> None:
     found = last_line("benchmarks.lengths")
-    for key in ("critic_success", "grpo_success", "grpo_control_success"):
-        assert 0 <= found[key] <= 1
+    for arm in ("critic", "grpo", "grpo_control", "grpo_equal", "grpo_short"):
+        assert 0 <= found[f"{arm}_success"] <= 1
     assert found["episodes"] == 5 * 32 and len(found["grpo_sweep"]) == 1
     assert success([{"right": 0.0}] * 9 + [{"right": 1.0}]) == 1.0

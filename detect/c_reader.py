@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from detect import trees
+from detect import c_macros, trees
 from detect.facts import Language, Origin, Sink
 from detect.paths import UNKNOWN
 from detect.reader import TreeReader
@@ -37,7 +37,22 @@ PRINT_CALLS = frozenset(
         "strlen",
     ]
 )
-_BUILDING = frozenset(["strcpy", "strncpy", "stpcpy", "strcat", "strncat", "strlcat", "strlcpy", "sprintf", "snprintf"])
+_BUILDING = frozenset(
+    [
+        "strcpy",
+        "strncpy",
+        "stpcpy",
+        "strcat",
+        "strncat",
+        "strlcat",
+        "strlcpy",
+        "sprintf",
+        "snprintf",
+        "memcpy",
+        "memmove",
+        "mempcpy",
+    ]
+)
 _SLOT = re.compile(r"%[-+#0-9.*]*[a-zA-Z]+")
 _STRINGS = frozenset(["string_literal", "concatenated_string", "raw_string_literal"])
 _LEAVES = frozenset(
@@ -68,6 +83,8 @@ class CReader(TreeReader):
         self.macros: dict[str, bytes] = {}
         self.variables: dict[str, str] = {}
         """Variables that were given a known string."""
+        self.ends: dict[str, str] = {}
+        """Pointers to the end of a string that is being built, and the variable that holds it."""
 
     def run(self) -> None:
         for match in _DEFINE.finditer(self.data):
@@ -80,6 +97,8 @@ class CReader(TreeReader):
             self.path(match.group(1).decode("latin-1"), "read", ".incbin", match.span(1))
         if self.macros:
             self._neighbours()
+        if b"#" in self.data and self.depth < 3 and (pasted := c_macros.expanded(self.data)) is not None:
+            self.inner(pasted, self.language, (0, len(self.data)))
         tree = trees.parse(self.language, self.data)
         if len(self.data) > trees.MAX_BYTES:
             self.fact("opaque", "partly_read", (0, len(self.data)))
@@ -134,6 +153,11 @@ class CReader(TreeReader):
         if target is None or value is None:
             return
         name = self._source(target).strip("*& ").split("[")[0]
+        pointer = re.match(r"\(?\s*\*\s*(\w+)\s*\)?\s*\(", self._source(target)[:100])
+        called = self._source(value)[:40].strip("& ")
+        if called in SHELL_CALLS or EXEC_CALLS.fullmatch(called):
+            # called by another name from here on
+            self.macros.setdefault(pointer[1] if pointer else name, called.encode("latin-1"))
         text = self._string(value)
         if any(child.type == "+=" for child in node.children) and text is not None and name in self.variables:
             self.variables[name] = (self.variables[name] + text)[:65536]
@@ -244,11 +268,24 @@ class CReader(TreeReader):
 
     def _built(self, name: str, given: list[Node], known: list[str | None], where: Node) -> None:
         """`strcpy`, `strcat`, `sprintf` and the like put a string together in a variable."""
-        target = self._source(given[0]).strip("*& ").split("[")[0]
+        source = self._source(given[0]).strip("*& (")
+        target = re.split(r"[^\w.>-]|-(?!>)", source)[0]
+        # `p + 4`, `&p[4]`, `p + strlen(p)`, or where an earlier call ended: more of the same string
+        more = "cat" in name or target in self.ends or re.search(r"\+|\[(?!0?\])", source) is not None
+        target = self.ends.get(target, target)
+        holder = where.parent
+        if name in ("stpcpy", "mempcpy") and holder is not None:
+            left = holder.child_by_field_name("left") or holder.child_by_field_name("declarator")
+            if left is not None:
+                self.ends[self._source(left).strip("* ")] = target
         before = self.variables.get(target, "")
-        if name.startswith("str"):
+        if not name.endswith("printf"):
             part = known[1] if len(known) > 1 else None
-            value = (before if "cat" in name else "") + (UNKNOWN if part is None else part)
+            if part is not None and "n" in name and len(given) > 2 and self._source(given[2]).isdigit():
+                part = part[: int(self._source(given[2]))]
+            if part is None and name.startswith("mem"):
+                return
+            value = (before if more else "") + (UNKNOWN if part is None else part)
         else:
             first = 2 if "n" in name.removeprefix("v").removesuffix("printf") else 1
             form = known[first] if len(known) > first else None

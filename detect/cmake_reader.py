@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from detect.facts import WORKSPACE, Access, Language, Origin, Sink
-from detect.paths import UNKNOWN
+from detect.paths import ORACLE, UNKNOWN
 from detect.reader import Reader
 
 _COMMAND = re.compile(r"([A-Za-z_]\w*)\s*\(((?:[^()\"]|\"(?:[^\"\\]|\\.)*\"|\([^()]*\))*)\)")
@@ -60,6 +60,8 @@ class CMakeReader(Reader[None]):
             variables[args[0]] = ";".join(a for a in args[1:] if a not in ("CACHE", "PARENT_SCOPE"))[:4096]
         elif name == "string" and args[:1] == ("APPEND",) and len(args) > 1:
             variables[args[1]] = (variables.get(args[1], "") + "".join(args[2:]))[:4096]
+        elif name in ("string", "list") and (made := _made(name, args, variables)) is not None:
+            variables[made[0]] = made[1][:4096]
         elif name == "string" and args[:1] in (("CONCAT",), ("JOIN",)) and len(args) > 2:
             variables[args[1 + (args[0] == "JOIN")]] = (
                 "".join(args[2:]) if args[0] == "CONCAT" else args[1].join(args[3:])
@@ -67,6 +69,12 @@ class CMakeReader(Reader[None]):
         if name in _STARTING:
             for command in _commands(args):
                 self.program(command, None)
+                if (
+                    "OUTPUT_VARIABLE" in args[:-1]
+                    and "reference" in command
+                    and command[0] in ("which", "command", "type")
+                ):
+                    variables[args[args.index("OUTPUT_VARIABLE") + 1]] = ORACLE
         if name in _MENTIONING:
             return
         access = _READING.get(args[0], "write") if name == "file" and args else "read"
@@ -88,3 +96,42 @@ def _commands(args: tuple[str, ...]) -> list[list[str]]:
         elif reading:
             found[-1] += arg.split(";")
     return [words for words in found if words]
+
+
+def _made(command: str, args: tuple[str, ...], variables: dict[str, str]) -> tuple[str, str] | None:
+    """The variable that `string(...)` or `list(...)` sets, and its value; None for what is not computed here."""
+    kind, rest = args[0] if args else "", args[1:]
+    try:
+        if command == "list":
+            items = variables.get(rest[0], UNKNOWN).split(";")
+            if kind == "REVERSE":
+                return rest[0], ";".join(reversed(items))
+            if kind == "APPEND":
+                return rest[0], ";".join([*(item for item in items if item != UNKNOWN), *rest[1:]])
+            if kind == "JOIN":
+                return rest[2], rest[1].join(items)
+            if kind == "GET":
+                return rest[-1], ";".join(items[int(number)] for number in rest[1:-1])
+            return None
+        if kind == "REPLACE":
+            return rest[2], "".join(rest[3:]).replace(rest[0], rest[1])
+        if kind == "REGEX" and rest[0] == "REPLACE" and not re.search(r"[*+?]\)?[*+?]", rest[1]):
+            return rest[3], re.sub(rest[1][:80], rest[2].replace("\\\\", "\\"), "".join(rest[4:])[:1024])
+        if kind in ("TOLOWER", "TOUPPER"):
+            return rest[1], rest[0].lower() if kind == "TOLOWER" else rest[0].upper()
+        if kind == "SUBSTRING":
+            start, size = int(rest[1]), int(rest[2])
+            return rest[3], rest[0][start:] if size < 0 else rest[0][start : start + size]
+        if kind == "ASCII":
+            return rest[-1], "".join(chr(int(number) & 255) for number in rest[:-1])
+        if kind == "REVERSE":
+            return rest[1], rest[0][::-1]
+        if kind == "REPEAT":
+            return rest[2], rest[0] * min(int(rest[1]), 64)
+        if kind == "STRIP":
+            return rest[1], rest[0].strip()
+        if kind == "PREPEND":
+            return rest[0], "".join(rest[1:]) + variables.get(rest[0], "")
+    except (IndexError, ValueError, re.error):
+        return None
+    return None

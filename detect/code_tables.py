@@ -184,7 +184,7 @@ CODE_CALLS = frozenset(
     ]
 )
 IMPORT_CALLS = re.compile(
-    r"(?:.*\.)?require|import|(?:java\.lang\.)?Class\.forName|.*\.loadClass|process\.(?:binding|getBuiltinModule)"
+    r"(?:.*\.)?require|(?:.*\.)?_load|import|(?:java\.lang\.)?Class\.forName|.*\.loadClass|process\.(?:binding|getBuiltinModule)"
 )
 MENTIONING = re.compile(
     r"(?:.*\.)?(?:"

@@ -10,11 +10,13 @@ variables, here-documents, code in strings, folded constants). What cannot be re
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from detect import assembled
 from detect.paths import resolve
 from queues.messages import Action
 
@@ -76,6 +78,7 @@ NAMES: dict[str, Language] = {
 }
 
 
+_SHELL_LIKE = re.compile(rb"\s*(?:exec|set -|eval|export|cd)\s+\S")
 _INTERPRETERS = (b"sh", b"python", b"perl", b"node", b"awk", b"ruby", b"lua", b"php", b"make", b"sed", b"tcl", b"bc")
 
 
@@ -197,6 +200,7 @@ class Sink:
     def read(self, data: bytes, language: Language, origin: Origin) -> None:
         """Read one piece of code into facts. Code already read under the same name is not read twice."""
         from detect import c_reader, cmake_reader, code_reader, make_reader, python_reader, shell_reader
+        from detect.reader import harmless
 
         key = (language, origin.written, data)
         if key in self._seen:
@@ -224,7 +228,35 @@ class Sink:
             code_reader.read(self, data, language, origin)
         elif language == "cmake":
             cmake_reader.read(self, data, origin)
+        named = language not in ("shell", "make", "cmake", "text") and len(data) <= assembled.MAX_TEXT
+        if named and not harmless(language, data, written):
+            if assembled.computes_letters(data):
+                self._letters(data, language, origin)
+            self._pieces(data, language, origin)
         self.codes.append(Code(language, data, written, origin.offset, span, valid))
+
+    def _pieces(self, data: bytes, language: Language, origin: Origin) -> None:
+        """Literals next to each other that are a name only together."""
+        found = assembled.pieces(data)
+        if found is not None:
+            text, (start, end) = found
+            span = origin.span if origin.offset is None else (origin.offset + start, origin.offset + end)
+            self.add(Fact("opaque", "hidden_name", language, (text,), written=origin.written, span=span))
+
+    def _letters(self, data: bytes, language: Language, origin: Origin) -> None:
+        """Names that the code computes letter by letter: what they are, or that they are not known."""
+
+        def opaque(reason: str, args: tuple[str, ...], place: tuple[int, int]) -> None:
+            offset = origin.offset
+            span = origin.span if offset is None else (offset + place[0], offset + place[1])
+            line = data.count(b"\n", 0, place[0]) + 1
+            self.add(Fact("opaque", reason, language, args, written=origin.written, span=span, line=line))
+
+        self.spend(len(data) // 4)
+        for text, place in assembled.hidden_texts(data):
+            opaque("hidden_name", (text,), place)
+        if (place := assembled.assembled(data, language)) is not None:
+            opaque("computed_name", (), place)
 
     def _interpreter(self, data: bytes, origin: Origin) -> None:
         """A file whose first line names an interpreter starts that: `#!/usr/bin/env -S reference` is a wrapper."""
@@ -258,6 +290,8 @@ def language_of(path: str, data: bytes) -> Language:
         for word, language in SHEBANGS:
             if word in first:
                 return language
+    if dot < 0 and _SHELL_LIKE.match(data):
+        return "shell"  # what has no first line is run by the shell that is asked to
     return "text"
 
 

@@ -9,6 +9,7 @@ import re
 
 import msgspec
 
+from detect import make_functions
 from detect.facts import Origin, Sink
 from detect.shell_reader import ShellReader
 
@@ -20,7 +21,8 @@ def read(sink: Sink, data: bytes, origin: Origin) -> None:
 def recipes(makefile: str) -> str:
     """What a makefile runs or reads, as shell: recipes, `$(shell ...)`, includes; its variables as shell variables."""
     lines = []
-    first = ""
+    first = target = ""
+    makefile = make_functions.expanded(makefile)
     for line in makefile.replace("\\\n", " ").split("\n"):
         line = line.replace("$$", "\x02")
         given = line if line.startswith("\t") else re.sub(r"(?:^|(?<=\s))#.*", "", line)
@@ -29,10 +31,13 @@ def recipes(makefile: str) -> str:
         rule = re.match(r"[^\t#=:][^=:#]*::?(?!=)\s*([^;|=]*)(?:\|[^;=]*)?(;.*)?$", given)
         if given.startswith("\t"):
             text = given.lstrip("\t@-+ ")
+            text = re.sub(r"\$@|\$[({]@[)}]", lambda _, target=target: target, text)
             text = re.sub(r"\$[<^?]|\$[({][<^?][)}]", lambda _, first=first: first, text)
         elif variable:
             name, operator, value = variable.groups()
-            value = re.sub(r'(["`\\])', r"\\\1", value.strip())
+            value = value.strip()
+            if not re.match(r"\$[({]shell\b", value):
+                value = re.sub(r'(["`\\])', r"\\\1", value)
             if operator == "!=":
                 text = f'{name}="$(shell {value})"'
             else:
@@ -40,6 +45,7 @@ def recipes(makefile: str) -> str:
         elif include:
             text = f"cat {include.group(1)}"
         elif rule:
+            target = given.split(":", 1)[0].split()[0] if given.split(":", 1)[0].split() else ""
             first = rule.group(1).split()[0] if rule.group(1).split() else ""
             text = f": {rule.group(1)}" + (rule.group(2) or "").replace(";", "\n", 1)
             if first.startswith("/") or ".." in first:

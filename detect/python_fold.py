@@ -11,15 +11,21 @@ import ast
 import base64
 import binascii
 import codecs
+import itertools
+import json
+import operator
+import pickletools
 import posixpath
 import re
+import struct
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from detect import python_run
 from detect.paths import ORACLE, UNKNOWN
 
-Value = str | bytes | int | list
+Value = str | bytes | int | list | dict
 
 MAX_DEPTH = 60
 MAX_LENGTH = 64 * 1024
@@ -42,7 +48,47 @@ class Folder:
         self.names = names
         self.dotted = dotted
         self.spend = spend
+        self.globals = names
+        """Constants that functions see, besides their arguments."""
+        self.functions: dict[str, python_run.Function] = {}
+        """Functions of the code itself by name, methods too."""
+        self.classes: set[str] = set()
+        """Classes of the code itself, and variables that hold an object of one."""
+        self.yielded: list = []
+        """What the generator that is being worked out has given so far."""
+        self.calls = 0
+        """How many of them are being worked out, one in the other."""
         self._values: dict[int, Value | None] | None = None
+
+    def within(self, names: Mapping[str, Value]) -> Folder:
+        """A folder for the inside of a loop or function, with names of its own."""
+        inner = Folder(names, self.dotted, self.spend)
+        inner.globals, inner.functions, inner.calls = self.globals, self.functions, self.calls
+        inner.classes = self.classes
+        return inner
+
+    def truth(self, node: ast.expr) -> bool | None:
+        """Whether a condition holds; None when that is not known."""
+        if isinstance(node, ast.BoolOp):
+            values = [self.truth(part) for part in node.values]
+            decides = isinstance(node.op, ast.Or)
+            return decides if decides in values else None if None in values else not decides
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            value = self.truth(node.operand)
+            return None if value is None else not value
+        if isinstance(node, ast.Compare) and len(node.ops) == 1:
+            left, right = self.fold(node.left), self.fold(node.comparators[0])
+            test = _TESTS.get(type(node.ops[0]))
+            if left is None or right is None or test is None:
+                return None
+            try:
+                return bool(test(left, right))
+            except TypeError:
+                return None
+        if isinstance(node, ast.Constant) and isinstance(node.value, bool):
+            return node.value
+        value = self.fold(node)
+        return None if value is None else bool(value)
 
     def text(self, node: ast.expr) -> str | None:
         """`node` as a string (paths and bytes count as strings); parts not known are `UNKNOWN`."""
@@ -67,7 +113,17 @@ class Folder:
             return None
         try:
             value = function(self, node, depth + 1)
-        except (ValueError, TypeError, AttributeError, LookupError, OverflowError, zlib.error, binascii.Error):
+        except (
+            ValueError,
+            TypeError,
+            AttributeError,
+            LookupError,
+            OverflowError,
+            ZeroDivisionError,
+            zlib.error,
+            binascii.Error,
+            SyntaxError,
+        ):
             value = None
         if isinstance(value, str | bytes):
             value = None if len(value) > MAX_LENGTH else value
@@ -88,12 +144,24 @@ class Folder:
         return "".join(self._part(part, depth) for part in node.values)
 
     def _unary(self, node: ast.UnaryOp, depth: int) -> Value | None:
-        value = self.fold(node.operand, depth) if isinstance(node.op, ast.USub) else None
-        return -value if isinstance(value, int) else None
+        value = self.fold(node.operand, depth)
+        if not isinstance(value, int):
+            return None
+        return -value if isinstance(node.op, ast.USub) else ~value if isinstance(node.op, ast.Invert) else None
 
     def _list(self, node: ast.List | ast.Tuple | ast.Set, depth: int) -> Value | None:
         items = [self.fold(item, depth) for item in node.elts[:MAX_ITEMS]]
         return [UNKNOWN if item is None else item for item in items]
+
+    def _dict(self, node: ast.Dict, depth: int) -> Value | None:
+        if len(node.keys) > MAX_ITEMS or None in node.keys:
+            return None
+        pairs = [
+            (self.fold(key, depth), self.fold(value, depth))
+            for key, value in zip(node.keys, node.values, strict=True)
+            if key
+        ]
+        return {key: value for key, value in pairs if isinstance(key, str | int | bytes) and value is not None}
 
     def _attribute(self, node: ast.Attribute, depth: int) -> Value | None:
         dotted = self.dotted(node)
@@ -105,10 +173,28 @@ class Folder:
             return "abcdefghijklmnopqrstuvwxyz"
         if node.attr == "parent" and isinstance(value := self.fold(node.value, depth), str):
             return posixpath.dirname(value)
-        return self.names.get(dotted) if dotted else None
+        if dotted and dotted in self.names:
+            return self.names[dotted]
+        # `self.base`, `Conf.base`, `Conf().base`: assigned in a class, or under another name for the object
+        owner = node.value.func if isinstance(node.value, ast.Call) else node.value
+        if isinstance(owner, ast.Name) and (owner.id in ("self", "cls") or owner.id in self.classes):
+            return self.names.get(f"self.{node.attr}", self.names.get(node.attr))
+        return None
 
     def _either(self, node: ast.IfExp, depth: int) -> Value | None:
+        holds = self.truth(node.test)
+        if holds is not None:
+            return self.fold(node.body if holds else node.orelse, depth)
         return self.fold(node.body, depth) or self.fold(node.orelse, depth)
+
+    def _chosen(self, node: ast.BoolOp, depth: int) -> Value | None:
+        values = [value for value in (self.fold(part, depth) for part in node.values) if value]
+        if not values:
+            return None
+        return values[0] if isinstance(node.op, ast.Or) else values[-1]
+
+    def _starred(self, node: ast.Starred, depth: int) -> Value | None:
+        return self.fold(node.value, depth)
 
     def _named(self, node: ast.NamedExpr, depth: int) -> Value | None:
         return self.fold(node.value, depth)
@@ -138,8 +224,10 @@ class Folder:
         if isinstance(left, int) and isinstance(right, int):
             if isinstance(node.op, ast.Sub):
                 return left - right
-            if isinstance(node.op, ast.BitXor):
-                return left ^ right
+            if (function := _WHOLE.get(type(node.op))) is not None:
+                return function(left, right)
+            if isinstance(node.op, ast.LShift) and 0 <= right < 64 and abs(left) < 1 << 63:
+                return left << right
             if isinstance(node.op, ast.Mult) and max(abs(left), abs(right)) < 1 << 31:
                 return left * right
         if isinstance(node.op, ast.Mult) and isinstance(left, str | bytes | list) and isinstance(right, int):
@@ -148,6 +236,9 @@ class Folder:
 
     def _subscript(self, node: ast.Subscript, depth: int) -> Value | None:
         value = self.fold(node.value, depth)
+        if isinstance(value, dict):
+            key = self.fold(node.slice, depth)
+            return value.get(key) if isinstance(key, str | int | bytes) else None
         if not isinstance(value, str | bytes | list):
             return None
         if isinstance(node.slice, ast.Slice):
@@ -163,22 +254,45 @@ class Folder:
         return value[index] if isinstance(index, int) else None
 
     def _comprehension(self, node: ast.GeneratorExp | ast.ListComp, depth: int) -> Value | None:
-        """`[f(x) for x in <known list>]` with one plain loop variable."""
-        if len(node.generators) != 1 or node.generators[0].ifs or not isinstance(node.generators[0].target, ast.Name):
+        """`[f(x) for x in <known list> if ...]`, up to three loops in one."""
+        if len(node.generators) > 3:
             return None
-        source = self.fold(node.generators[0].iter, depth)
-        if not isinstance(source, str | bytes | list) or len(source) > MAX_ITEMS:
-            return None
-        name = node.generators[0].target.id
-        inner = Folder({}, self.dotted, self.spend)
         results: list = []
-        for item in source:
-            inner.names = {**self.names, name: item}
+        inner = self.within({})
+        inner.names = dict(self.names)
+        return results if self._generate(inner, node, 0, results, depth) else None
+
+    def _generate(
+        self, inner: Folder, node: ast.GeneratorExp | ast.ListComp, level: int, results: list, depth: int
+    ) -> bool:
+        """Runs the loops from `level` on; False when something in them is not known."""
+        if level == len(node.generators):
             value = inner.fold(node.elt, depth)
-            if value is None:
-                return None
             results.append(value)
-        return results
+            return value is not None and len(results) <= MAX_ITEMS
+        loop = node.generators[level]
+        source = inner.fold(loop.iter, depth)
+        if not isinstance(source, str | bytes | list) or len(source) > MAX_ITEMS:
+            return False
+        for item in source:
+            if not inner.bind(loop.target, item):
+                return False
+            chosen = [inner.truth(test) for test in loop.ifs]
+            if None in chosen:
+                return False
+            if all(chosen) and not self._generate(inner, node, level + 1, results, depth):
+                return False
+        return True
+
+    def bind(self, target: ast.expr, value: Value) -> bool:
+        """Gives a loop's variables their values, in names of its own."""
+        if isinstance(target, ast.Name):
+            self.names[target.id] = value  # type: ignore[index]
+            return True
+        if isinstance(target, ast.Tuple | ast.List) and isinstance(value, str | bytes | list):
+            parts = list(value)
+            return len(parts) == len(target.elts) and all(map(self.bind, target.elts, parts))
+        return False
 
     def _call(self, node: ast.Call, depth: int) -> Value | None:
         args = [self.fold(arg, depth) for arg in node.args[:32]]
@@ -188,16 +302,81 @@ class Folder:
                 return posixpath.join(*(a if isinstance(a, str) else UNKNOWN for a in args)) if args else None
             return None if None in args else function(*args)
         if dotted in ("map", "builtins.map") and len(node.args) == 2 and isinstance(args[1], str | bytes | list):
+            own = node.args[0] if isinstance(node.args[0], ast.Lambda) else None
+            if own is None and isinstance(node.args[0], ast.Name):
+                own = self.functions.get(node.args[0].id)
+            if own is not None:
+                try:
+                    return [python_run.call(self, own, [item], {}) for item in list(args[1])[:MAX_ITEMS]]
+                except python_run.Unknown:
+                    return None
             mapped = _FUNCTIONS.get(self.dotted(node.args[0]) or "")
             return None if mapped is None else [mapped(item) for item in list(args[1])[:MAX_ITEMS]]
-        if isinstance(node.func, ast.Attribute):
-            return self._method(node, node.func, args, depth)
-        return None
+        if dotted in ("functools.reduce", "reduce") and node.args:
+            try:
+                return self._reduced(node, args)
+            except python_run.Unknown:
+                return None
+        if isinstance(node.func, ast.Attribute) and (value := self._method(node, node.func, args, depth)) is not None:
+            return value
+        return self._own(node, args, depth)
+
+    def _reduced(self, node: ast.Call, args: list[Value | None]) -> Value | None:
+        """`reduce(f, items)` with a function of the code, or one of `operator`."""
+        items = args[1] if len(args) > 1 else None
+        if not isinstance(items, str | bytes | list) or not items or len(items) > MAX_ITEMS:
+            return None
+        values = list(items) if len(args) < 3 or args[2] is None else [args[2], *items]
+        function = node.args[0]
+        own = function if isinstance(function, ast.Lambda) else self.functions.get(getattr(function, "id", ""))
+        total: Value | None = values[0]
+        for value in values[1:]:
+            if own is not None:
+                total = python_run.call(self, own, [total, value], {})
+            elif type(total) is type(value) and isinstance(total, str | int):
+                total = _FUNCTIONS["sum"]([total, value], 0) if isinstance(total, int) else f"{total}{value}"
+            else:
+                return None
+            if total is None:
+                return None
+        return total
+
+    def _own(self, node: ast.Call, args: list[Value | None], depth: int) -> Value | None:
+        """What a function of the code itself, or a lambda on the spot, returns."""
+        func = node.func
+        name = func.id if isinstance(func, ast.Name) else func.attr if isinstance(func, ast.Attribute) else ""
+        function = func if isinstance(func, ast.Lambda) else self.functions.get(name)
+        if function is None:
+            return None
+        keywords = {k.arg: self.fold(k.value, depth) for k in node.keywords if k.arg}
+        try:
+            return python_run.call(self, function, args, keywords)
+        except python_run.Unknown:
+            return None
 
     def _method(self, node: ast.Call, func: ast.Attribute, args: list[Value | None], depth: int) -> Value | None:
         owner = self.fold(func.value, depth)
         name = func.attr
+        if isinstance(owner, int) and name == "to_bytes" and isinstance(args[0], int) and args[0] < 4096:
+            order = (
+                args[1]
+                if len(args) > 1
+                else next((self.fold(k.value) for k in node.keywords if k.arg == "byteorder"), "big")
+            )
+            return owner.to_bytes(args[0], "little" if order == "little" else "big")
+        if isinstance(owner, list):
+            if name in ("index", "count") and None not in args:
+                return getattr(owner, name)(*args)
+            if name in ("tobytes", "tostring") and all(isinstance(item, int) for item in owner):
+                return bytes(owner)
+            return list(owner) if name == "copy" else None
         if isinstance(owner, str):
+            if name in ("substitute", "safe_substitute"):
+                values = {k.arg: self.fold(k.value, depth) for k in node.keywords if k.arg}
+                values |= args[0] if args and isinstance(args[0], dict) else {}
+                return re.sub(r"\$\{?(\w+)\}?", lambda m: str(values.get(m[1]) or UNKNOWN), owner)
+            if name == "format_map" and args and isinstance(args[0], dict) and _is_short(owner, list(args[0].values())):
+                return owner.format_map(args[0])
             if name == "join" and len(args) == 1 and isinstance(args[0], str | list):
                 if len(owner) * len(args[0]) > MAX_LENGTH:
                     return None
@@ -216,13 +395,25 @@ class Folder:
                 return owner.encode("utf-8")
             if name == "split" and all(isinstance(a, str) for a in args[:1]) and len(args) < 2:
                 return list(owner.split(args[0] if args and isinstance(args[0], str) else None))
-            if name == "translate" or None in args:
+            if None in args:
                 return None
+            if name == "translate" and isinstance(args[0], dict):
+                return owner.translate(args[0])
+            if name in ("find", "index", "count", "ljust", "rjust", "zfill", "center", "splitlines"):
+                return getattr(owner, name)(*args)
             if name == "replace":
                 return _replace(owner, *args)
             if name in _TEXT_METHODS or name in ("removeprefix", "removesuffix"):
                 return getattr(owner, name)(*args)
+        if isinstance(owner, dict):
+            if name == "get" and args and isinstance(args[0], str | int | bytes):
+                return owner.get(args[0], args[1] if len(args) > 1 else None)
+            return {"keys": list(owner), "values": list(owner.values()), "items": [list(i) for i in owner.items()]}.get(
+                name
+            )
         if isinstance(owner, bytes):
+            if name == "translate" and args and isinstance(args[0], bytes):
+                return owner.translate(args[0])
             if name == "decode":
                 return owner.decode("latin-1")
             if name == "hex":
@@ -263,6 +454,31 @@ def _to_bytes(value: Value, *_: Value) -> bytes | None:
     return _bytes(value) if isinstance(value, str | bytes) else None
 
 
+def _packed(form: Value, *values: Value) -> bytes | None:
+    if not isinstance(form, str) or len(form) > 64 or re.search(r"\d{4}", form):
+        return None
+    try:
+        return struct.pack(form, *values)
+    except struct.error:
+        return None
+
+
+def _parsed(text: Value, *_: Value) -> Value | None:
+    value = json.loads(text) if isinstance(text, str | bytes) else None
+    return value if isinstance(value, str | int | list | dict) else None
+
+
+def _pickled(data: Value, *_: Value) -> str | None:
+    """The last text in a pickle, which is not loaded."""
+    texts = [arg for _, arg, _ in pickletools.genops(_bytes(data)) if isinstance(arg, str)]
+    return texts[-1] if texts else None
+
+
+def _range(*edges: Any) -> list | None:
+    numbers = range(*edges)
+    return list(numbers) if len(numbers) <= MAX_ITEMS else None
+
+
 def _rot(value: Value, encoding: Value = "") -> Value | None:
     if encoding in ("rot13", "rot_13", "rot-13"):
         return codecs.decode(value, "rot13") if isinstance(value, str) else None
@@ -283,6 +499,31 @@ _FUNCTIONS: dict[str, Callable[..., Value | None]] = {
     "str": lambda value, *_: value.decode("latin-1") if isinstance(value, bytes) else str(value),
     "bytes": _to_bytes,
     "bytearray": _to_bytes,
+    "string.Template": lambda value: value,
+    "struct.pack": _packed,
+    "json.loads": _parsed,
+    "pickle.loads": _pickled,
+    "array.array": lambda _, values: list(values),
+    "ast.literal_eval": lambda text: ast.literal_eval(text) if isinstance(text, str) and len(text) < 4096 else None,
+    "range": _range,
+    "enumerate": lambda value, start=0: [[n, item] for n, item in enumerate(value, start)],
+    "zip": lambda *values: [list(items) for items in zip(*values, strict=False)],
+    "itertools.zip_longest": lambda *values: [list(items) for items in itertools.zip_longest(*values, fillvalue="")],
+    "itertools.chain": lambda *values: [item for value in values for item in value],
+    "itertools.chain.from_iterable": lambda values: [item for value in values for item in value],
+    "itertools.cycle": lambda value: (list(value) * (MAX_ITEMS // max(len(value), 1)))[:MAX_ITEMS],
+    "sorted": lambda value: sorted(value),
+    "len": lambda value: len(value),
+    "sum": lambda value, start=0: sum(value, start),
+    "min": lambda *values: min(*values),
+    "max": lambda *values: max(*values),
+    "abs": lambda value: abs(value),
+    "divmod": lambda a, b: list(divmod(a, b)),
+    "hex": lambda value: hex(value),
+    "str.maketrans": lambda *values: str.maketrans(*values),
+    "bytes.maketrans": lambda a, b: bytes.maketrans(a, b),
+    "str.join": lambda by, parts: by.join(parts),
+    "dict": lambda value: dict(value) if isinstance(value, dict) else {k: v for k, v in value},
     "list": lambda value: list(value),
     "tuple": lambda value: list(value),
     "reversed": lambda value: list(value)[::-1],
@@ -311,6 +552,24 @@ _FUNCTIONS: dict[str, Callable[..., Value | None]] = {
     **dict.fromkeys(_JOINS, _path),
 }
 
+_WHOLE: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.BitXor: operator.xor,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.Mod: operator.mod,
+    ast.FloorDiv: operator.floordiv,
+    ast.RShift: operator.rshift,
+}
+_TESTS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.In: lambda a, b: a in b,
+    ast.NotIn: lambda a, b: a not in b,
+}
 _FOLDS: dict[type[ast.AST], Callable[[Folder, Any, int], Value | None]] = {
     ast.Constant: Folder._constant,
     ast.Name: Folder._name,
@@ -320,6 +579,7 @@ _FOLDS: dict[type[ast.AST], Callable[[Folder, Any, int], Value | None]] = {
     ast.List: Folder._list,
     ast.Tuple: Folder._list,
     ast.Set: Folder._list,
+    ast.Dict: Folder._dict,
     ast.Subscript: Folder._subscript,
     ast.Call: Folder._call,
     ast.Attribute: Folder._attribute,
@@ -327,5 +587,7 @@ _FOLDS: dict[type[ast.AST], Callable[[Folder, Any, int], Value | None]] = {
     ast.ListComp: Folder._comprehension,
     ast.NamedExpr: Folder._named,
     ast.IfExp: Folder._either,
+    ast.BoolOp: Folder._chosen,
+    ast.Starred: Folder._starred,
 }
 """How each kind of expression is folded; all others are not known."""

@@ -14,6 +14,7 @@ import warnings
 from functools import lru_cache
 from typing import Any
 
+from detect import python_run
 from detect.facts import Access, Language, Origin, Sink
 from detect.paths import UNKNOWN, resolve
 from detect.python_fold import Folder, Value
@@ -73,6 +74,10 @@ _ROLES: dict[type[ast.AST], str] = {
     ast.Assign: "assign",
     ast.AnnAssign: "assign",
     ast.AugAssign: "assign",
+    ast.FunctionDef: "function",
+    ast.ClassDef: "class",
+    ast.For: "loop",
+    ast.While: "loop",
     ast.Call: "call",
     ast.Compare: "compare",
     ast.Dict: "compare",
@@ -140,6 +145,12 @@ def _compared(node: ast.Compare | ast.Dict | ast.MatchValue) -> list[ast.expr]:
     return parts + [e for p in parts if isinstance(p, ast.List | ast.Tuple | ast.Set) for e in p.elts]
 
 
+_SILENT = frozenset(
+    ["write", "append", "read", "readline", "readlines", "exit", "close", "add", "add_argument", "run", "strip"]
+)
+"""Methods whose value is no text that could be a path."""
+
+
 class PythonReader(Reader["ast.AST | int"]):
     """Places are nodes of the tree; in text that does not parse, character positions."""
 
@@ -162,7 +173,8 @@ class PythonReader(Reader["ast.AST | int"]):
     # --- reading -------------------------------------------------------------------------------------------------
 
     def run(self, tree: ast.Module) -> None:
-        self.harmless = "/" in self.source and self.opens_nothing(self.source.encode("utf-8", "replace"))
+        idle = self.opens_nothing(self.source.encode("utf-8", "replace"))
+        self.harmless = idle and "/" in self.source
         by_role, size = _by_role(tree)
         self.sink.spend(5 * size)
         if self.sink.argv:
@@ -172,8 +184,16 @@ class PythonReader(Reader["ast.AST | int"]):
             self._learn(node)
         if self.sink.earlier is not None and self.depth < 4:
             self._learn_from_earlier(by_role["learn"])
+        for node in by_role["function"] if not idle else ():
+            # the first of a name: methods of several classes are not told apart
+            self.folder.functions.setdefault(node.name, node)
+        self.folder.classes.update(node.name for node in by_role["class"])
         for node in by_role["assign"]:
             self._assign(node)
+        if not idle and self._loops(by_role["loop"]):
+            for node in by_role["assign"]:
+                if not isinstance(node, ast.AugAssign):
+                    self._assign(node)
         calls = by_role["call"]
         for node in calls:
             name = self.dotted(node.func)
@@ -198,6 +218,16 @@ class PythonReader(Reader["ast.AST | int"]):
         for node in by_role["text"]:
             if id(node) not in self.docstrings:
                 self._text(node, mentioned)
+
+    def _loops(self, nodes: list[ast.For | ast.While]) -> bool:
+        """Works out loops over what is known; True when that told something."""
+        found = False
+        for node in nodes[:64]:
+            changed = python_run.loop(self.folder, node)
+            if changed:
+                self.names.update(changed)
+                found = True
+        return found
 
     @staticmethod
     def _quietly(source: str) -> ast.Module | None:
@@ -292,10 +322,18 @@ class PythonReader(Reader["ast.AST | int"]):
         if folded is not None:
             # of two values, the longer string is kept: a placeholder must not hide a path
             before = self.names.get(name)
+            if isinstance(before, str) and isinstance(folded, str) and UNKNOWN in folded and UNKNOWN not in before:
+                own = target.id if isinstance(target, ast.Name) else ""
+                if any(isinstance(part, ast.Name) and part.id == own for part in ast.walk(value)):
+                    return  # what is added in a loop is worked out there
             if not isinstance(before, str) or not isinstance(folded, str) or len(folded) >= len(before):
                 self.names[name] = folded
+        elif isinstance(target, ast.Name) and isinstance(value, ast.Lambda):
+            self.folder.functions.setdefault(target.id, value)
         elif isinstance(target, ast.Name) and (dotted := self.dotted(value)) is not None and dotted != name:
             self.aliases[name] = dotted
+            if dotted.endswith("()") and dotted[:-2] in self.folder.classes:
+                self.folder.classes.add(name)
 
     # --- calls ---------------------------------------------------------------------------------------------------
 
@@ -342,11 +380,28 @@ class PythonReader(Reader["ast.AST | int"]):
             return
         texts = [self.folder.text(arg) for arg in node.args[:32]]
         keywords = {k.arg: self.folder.text(k.value) for k in node.keywords if k.arg}
+        for keyword in node.keywords:
+            # `Popen(**kw)`
+            if keyword.arg is None and isinstance(known := self.folder.fold(keyword.value), dict):
+                keywords |= {str(k): v for k, v in known.items() if isinstance(v, str)}
+                command = known.get("args")
+                if isinstance(command, list) and name in PROGRAM_CALLS:
+                    self.program([str(word) for word in command], node)
         shown = tuple(t if t is not None else UNKNOWN for t in texts)
         shown += tuple(f"{k}={v if v is not None else UNKNOWN}" for k, v in keywords.items())
         self.fact("call", name, node, args=self._shown(node, shown))
         last = name.rsplit(".", 1)[-1]
-        if name in PRINT_CALLS or (isinstance(node.func, ast.Attribute) and last in ROUTES):
+        built = isinstance(node.func, ast.Attribute) or name in self.folder.functions
+        whole = self.folder.text(node) if built and last not in _SILENT else None
+        if whole is not None and whole.startswith("/") and whole not in texts and name not in PRINT_CALLS:
+            self.path(whole, "read", "", node)
+        if last == "partial" and len(node.args) > 1 and (function := self.dotted(node.args[0])) is not None:
+            # what is called later with these arguments
+            ahead = ast.copy_location(ast.Call(node.args[0], node.args[1:], node.keywords), node)
+            self._call(ahead, mentioned)
+            name = function
+        carried = name.endswith(("Error", "Exception")) and ".args" in self.source
+        if (name in PRINT_CALLS and not carried) or (isinstance(node.func, ast.Attribute) and last in ROUTES):
             mentioned.update(id(arg) for arg in node.args)
             return
         if name in ("__import__", "importlib.import_module") and texts and texts[0]:

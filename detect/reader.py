@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from detect.facts import Access, Fact, FactKind, Language, Origin, Sink
+from detect.facts import Access, Fact, FactKind, Language, Origin, Sink, language_of
 from detect.paths import resolve
 
 if TYPE_CHECKING:
@@ -46,6 +46,12 @@ OPENING: dict[str, re.Pattern[bytes]] = {
 }
 OPENING["cpp"] = OPENING["c"]
 """What code needs one of to open a file by name: where there is none of it, strings are only text."""
+
+
+def harmless(language: Language, code: bytes, written: str | None) -> bool:
+    """Whether a file of such code has nothing in it to open a file with."""
+    opening = OPENING.get(language)
+    return written is not None and opening is not None and opening.search(code) is None
 
 
 class Reader(Generic[Where]):
@@ -86,6 +92,10 @@ class Reader(Generic[Where]):
     ) -> None:
         if not self.sink.is_new(kind, value, args, access, self.written, by):
             return
+        if kind == "string" and value.startswith("#!") and "\n" in value and self.depth < 4:
+            # a script that the code is about to write somewhere
+            data = value.encode("latin-1", "replace")
+            self.sink.read(data, language_of("", data), Origin(self.located(where)[0], "program", None, self.depth + 1))
         span, line = self.located(where)
         excerpt = self.excerpt(where) if kind in ("path", "import", "call") else ""
         self.sink.keep(
@@ -94,8 +104,7 @@ class Reader(Generic[Where]):
 
     def opens_nothing(self, code: bytes) -> bool:
         """Code of a file that has nothing in it to open a file with."""
-        opening = OPENING.get(self.language)
-        return self.written is not None and opening is not None and opening.search(code) is None
+        return harmless(self.language, code, self.written)
 
     def path(self, text: str, access: Access, by: str, where: Where) -> None:
         """A path fact, if `text` can be a path at all."""

@@ -164,7 +164,13 @@ class Expander:
     def _fields(self, raw: str) -> list[Word]:
         fields: list[list[tuple[str, bool]]] = []
         current: list[tuple[str, bool]] | None = None
+        between = self.variables.get("IFS", " \t\n")
         for text, quoted, splits in self._chunks(raw, double=False):
+            if splits and between != " \t\n" and UNKNOWN not in between and text:
+                # what stands in IFS separates, blanks may not
+                text = text.translate({ord(char): "\0" for char in " \t\n" if char not in between})
+                text = text.translate({ord(char): " " for char in between})
+                quoted = quoted or text.startswith(" ")
             if not splits or not _BLANKS.search(text):
                 if text or quoted:
                     current = [] if current is None else current
@@ -178,7 +184,7 @@ class Expander:
                     if current is not None:
                         fields.append(current)
                     current = []
-                current.append((piece, False))
+                current.append((piece.replace("\0", " "), False))
             if text[-1] in " \t\n" and current is not None:
                 fields.append(current)
                 current = None
@@ -263,7 +269,9 @@ class Expander:
             end = shell_words.skip_nested(raw, position + 1, "(", ")")
             inside = raw[position + 2 : end - 1 if raw.endswith(")", position + 2, end) else end]
             arithmetic = inside.startswith("(") and inside.endswith(")")
-            chunks.append((_arithmetic(inside[1:-1]) if arithmetic else self._output(inside), double, not double))
+            chunks.append(
+                (_arithmetic(inside[1:-1], self.variables) if arithmetic else self._output(inside), double, not double)
+            )
             return end
         if following == "{":
             end = shell_words.skip_nested(raw, position + 1, "{", "}")
@@ -276,7 +284,10 @@ class Expander:
             chunks.append((self.variables.get(name.group(), UNKNOWN), double, not double))
             return name.end()
         if _SPECIAL.match(following):
-            chunks.append((self.variables.get(following, UNKNOWN), double, not double))
+            value = self.variables.get(following, UNKNOWN)
+            if following == "*" and double and (between := self.variables.get("IFS", " ")) != " \t\n":
+                value = between[:1].join(self.variables.get("@", value).split(" "))
+            chunks.append((value, double, not double))
             return position + 2
         chunks.append(("$", True, False))
         return position + 1
@@ -351,6 +362,21 @@ def _trim(value: str, pattern: str, operation: str) -> str:
     return value
 
 
-def _arithmetic(expression: str) -> str:
-    expression = expression.strip()
-    return expression if re.fullmatch(r"\d{1,18}", expression) else UNKNOWN
+def _arithmetic(expression: str, variables: Mapping[str, str]) -> str:
+    """Sums and products of numbers and of variables that are numbers."""
+    expression = re.sub(r"\$?\{?\b([A-Za-z_]\w*)\}?", lambda m: variables.get(m[1], UNKNOWN), expression).strip()
+    if re.fullmatch(r"\d{1,18}", expression):
+        return expression
+    if not re.fullmatch(r"[\d\s()+\-*/%^&|]{1,80}", expression) or "**" in expression:
+        return UNKNOWN
+    import ast
+
+    from detect.python_fold import Folder
+
+    try:
+        value = Folder({}, lambda _: None, lambda _: None).fold(
+            ast.parse(expression.replace("/", "//").strip(), mode="eval").body
+        )
+    except (SyntaxError, ValueError, RecursionError):
+        return UNKNOWN
+    return str(value) if isinstance(value, int) else UNKNOWN

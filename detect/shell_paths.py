@@ -77,10 +77,15 @@ def _program_text(reader: Reader, name: str, text: str) -> None:
             reader.word_path(Word(match.group(1), match.group(1)), "read", name)
     elif name.endswith("awk"):
         # neighbours are one string: "/ev" "al"
-        for match in re.finditer(r'"(/[^"]*)"', re.sub(r'"[ \t]+"', "", text[:16384])):
+        text = re.sub(r'"[ \t]+"', "", text[:16384])
+        for match in re.finditer(r'"(/[^"]*)"', text):
             reader.word_path(Word(match.group(1), match.group(1)), "read", name)
         for match in re.finditer(r'system\s*\(\s*"((?:[^"\\]|\\.)*)"|"((?:[^"\\]|\\.)*)"\s*\|', text[:16384]):
             reader.script(match.group(1) or match.group(2) or "")
+        # a command in a variable
+        for match in re.finditer(r'\b(\w+)\s*=\s*"([^"]* [^"]*)"', text):
+            if re.search(rf"system\s*\(\s*{match[1]}\b|\b{match[1]}\s*\|", text):
+                reader.script(match[2])
 
 
 def _embedded(reader: Reader, text: str, name: str, start: int) -> None:

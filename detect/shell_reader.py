@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from detect import shell_output
+from detect import script_reader, shell_output
 from detect.facts import MAX_DEPTH, WORKSPACE, Origin, Sink, language_of
 from detect.paths import UNKNOWN
 from detect.shell_expand import Word
@@ -30,6 +30,39 @@ from detect.shell_words import Token, lex
 _NODE_CODE = ("-e", "--eval", "-p", "-pe", "--print", "eval")
 
 
+_READERS = frozenset(
+    [
+        *(
+            "cat",
+            "ls",
+            "cp",
+            "mv",
+            "head",
+            "tail",
+            "less",
+            "more",
+            "tac",
+            "nl",
+            "od",
+            "xxd",
+            "base64",
+            "dd",
+            "source",
+            ".",
+        ),
+        *("sh", "bash", "python3", "eval", "exec", "find", "tar", "sed", "awk", "grep", "cd", "strings"),
+    ]
+)
+"""Programs that open what they are given."""
+MAX_BODY = 400
+"""Characters of a loop or function that is read once more for each value or call."""
+MAX_CALLS = 4
+MAX_VALUES = 24
+_POSITIONAL = re.compile(r"\becho\b|\bprintf\b|\$(?:[1-9@*]|\{[1-9@*])")
+_ADDS = re.compile(r"\b([A-Za-z_]\w*)(?:\+=|=[^;\n]*\$\{?\1\b)")
+"""A variable that is added to."""
+
+
 def read(sink: Sink, data: bytes, origin: Origin) -> None:
     ShellReader(sink, data.decode("latin-1"), origin).run()
 
@@ -47,6 +80,8 @@ class ShellReader(ShellState):
         """One entry for each open `case`: True while a pattern is expected."""
         branches = 0
         """How many `if`, `for`, `while` and `case` are open."""
+        loops: list[tuple[int, dict[str, str]]] = []
+        """Where loops end whose variables are known from then on."""
         sure = True
         """Whether the next command runs whatever the one before it does."""
         self.sink.spend(len(self.text))
@@ -65,10 +100,20 @@ class ShellReader(ShellState):
                 if not words and token.text in BRANCHES:
                     branches = max(branches + BRANCHES[token.text], 0)
                 if not words and token.text in RESERVED:
+                    if token.text in ("{", "while", "until") and piped is not None:
+                        self.group, piped = piped, None
+                    elif token.text in ("}", "done"):
+                        self.group = None
+                    if token.text == "do" and self.looping is not None:
+                        after = self._iterate(tokens, index)
+                        if after is not None:
+                            loops.append(after)
+                    elif token.text == "done" and loops and loops[-1][0] == index:
+                        self.variables.update(loops.pop()[1])
                     continue
                 if len(words) == 2 and words[0].text == "function" and token.text == "{":
                     if branches == 0 and sure and not saved:
-                        self.functions.add(words[1].text)
+                        self._define(words[1].text, tokens, index - 1)
                     words = []
                     continue
                 words.append(token)
@@ -88,7 +133,7 @@ class ShellReader(ShellState):
                 if named and index < len(tokens) and tokens[index].text == ")":
                     index += 1
                     if branches == 0 and sure and not saved:
-                        self.functions.add(words[-1].text)
+                        self._define(words[-1].text, tokens, index)
                     words = []
                     continue
                 if words and ASSIGNMENT.match(words[-1].text) and words[-1].text.endswith("="):
@@ -132,7 +177,13 @@ class ShellReader(ShellState):
         values: list[str] = []
         while index < len(tokens) and tokens[index].text != ")":
             if tokens[index].kind == "word" and len(values) < 64:
-                values += [word.text for word in self.expander.words(tokens[index].text)]
+                keyed = re.match(r"\[(\w+)\]=(.*)", tokens[index].text, re.S)
+                if keyed and match:
+                    self.variables[f"{match.group(1)}[{keyed[1]}]"] = self.expander.value(keyed[2])
+                for word in self.expander.words(tokens[index].text):
+                    values.append(word.text)
+                    if word.is_glob:
+                        self.word_path(word, "list", "array")
             index += 1
         if match:
             key = match.group(1)
@@ -141,6 +192,56 @@ class ShellReader(ShellState):
                 self.variables[f"{key}[{number}]"] = value
             self.variables[f"{key}[@]"] = self.variables[f"{key}[*]"] = " ".join(values)
         return index + 1
+
+    def _define(self, name: str, tokens: list[Token], index: int) -> None:
+        """A function is defined whose body begins at or after `tokens[index]`."""
+        self.functions.add(name)
+        while index < len(tokens) and tokens[index].kind == "newline":
+            index += 1
+        if index >= len(tokens) or tokens[index].text != "{":
+            return
+        end = _closing(tokens, index + 1, {"{"}, "}")
+        body = self.text[tokens[index].end : tokens[end].start] if end is not None else ""
+        if len(body) < MAX_BODY and _POSITIONAL.search(body):
+            self.bodies[name] = body
+
+    def _called_with(self, name: str, values: Sequence[str]) -> str | None:
+        """Reads the body of a function with the arguments of a call; a few calls of each are enough."""
+        times = self.called.get(name, 0)
+        if times >= MAX_CALLS or self.depth >= MAX_DEPTH - 2 or name not in self.bodies:
+            return None
+        self.called[name] = times + 1
+        before = {key: self.variables.get(key) for key in (*map(str, range(1, 10)), "@", "*")}
+        for key in before:
+            self.variables.pop(key, None)
+        self._positional(values)
+        output = self.script(self.bodies[name])
+        for key, value in before.items():
+            if value is None:
+                self.variables.pop(key, None)
+            else:
+                self.variables[key] = value
+        return output
+
+    def _iterate(self, tokens: list[Token], index: int) -> tuple[int, dict[str, str]] | None:
+        """The body of a loop that adds to variables, read for each value in turn: where it ends, what it leaves."""
+        assert self.looping is not None
+        name, values = self.looping
+        self.looping = None
+        end = _closing(tokens, index, {"do"}, "done")
+        body = self.text[tokens[index].start : tokens[end].start] if end is not None and index < len(tokens) else ""
+        if end is None or not body or len(body) > MAX_BODY or self.depth >= MAX_DEPTH - 2:
+            return None
+        if not _ADDS.search(body):
+            return None
+        saved = dict(self.variables)
+        for value in values[:MAX_VALUES]:
+            self.variables[name] = value
+            self.script(body.rstrip().removesuffix(";"))
+        left = {key: value for key, value in self.variables.items() if saved.get(key) != value and key != name}
+        self.variables.clear()
+        self.variables.update(saved)
+        return end + 1, left
 
     # --- one simple command --------------------------------------------------------------------------------------
 
@@ -181,11 +282,31 @@ class ShellReader(ShellState):
                 continue
             leading = False
             words += self.expander.words(token.text)
+        if (
+            stdin is None
+            and self.group is not None
+            and words
+            and words[0].text in ("read", "cat", "xargs", "sh", "bash")
+        ):
+            stdin = self.group
+        if self.computed and words:
+            self._uses_computed(words[0].text, tokens)
         output = self._command(words, stdin) if words else (stdin if from_file else "")
         for path, append in to_file:
             self._write(path, output, append)
             output = ""
         return output
+
+    def _uses_computed(self, name: str, tokens: list[Token]) -> None:
+        """A program or file whose name is put together from single letters is not known, and meant not to be."""
+        named = [token.text.strip('"') for token in tokens]
+        used = [
+            n
+            for n in self.computed
+            if f"${n}" in named[0] or any(t.startswith((f"${n}", f"${{{n}}}")) for t in named[1:])
+        ]
+        if used and (name in _READERS or UNKNOWN in name):
+            self._opaque("computed_name")
 
     def _command(self, words: Sequence[Word], stdin: str | None, nesting: int = 0, by: str = "") -> str | None:
         """Read one program with its arguments; `by` is the program that starts it, if not the shell."""
@@ -201,7 +322,7 @@ class ShellReader(ShellState):
             return ""
         if program in self.functions and nesting == 0:
             paths(self, name, words[1:])
-            return None
+            return self._called_with(program, args)
         self._fact("command", name, args, given=program, by=by)
         if "/" in program or words[0].is_glob:
             self.word_path(words[0], "run", name)
@@ -225,6 +346,12 @@ class ShellReader(ShellState):
         index = 1
         while index < len(words):
             text = words[index].text
+            if name == "env" and text.startswith(("-S", "--split-string=")):
+                given = re.sub(r"^(-S|--split-string=)", "", text) or (
+                    words[index + 1].text if index + 1 < len(words) else ""
+                )
+                rest = words[index + 1 + (text == "-S") :]
+                return [*(Word(part, part) for part in given.split()), *rest] or None
             if name == "command" and text in ("-v", "-V"):
                 return None
             if text.startswith("-"):
@@ -254,17 +381,35 @@ class ShellReader(ShellState):
         if name in ("export", "declare", "local", "readonly", "typeset"):
             for arg in args:
                 if assignment := ASSIGNMENT.match(arg):
+                    if "-n" in args:
+                        self.references[assignment.group(3)] = assignment.group(1)
+                        self.variables[assignment.group(1)] = self.variables.get(assignment.group(3), UNKNOWN)
+                        continue
                     self._assign_known(assignment.group(1), assignment.group(3))
             return ""
         if name in ("read", "mapfile", "readarray"):
             names = [a for a in args if re.fullmatch(r"[A-Za-z_]\w*", a)] or ["REPLY"]
-            values = stdin.split("\n", 1)[0].split(None, len(names) - 1) if stdin else []
+            between = self.variables.get("IFS", " \t\n")
+            by = between[0] if between.strip() and len(between) == 1 else None
+            line = stdin.split("\n", 1)[0] if stdin else ""
+            if "-a" in args or "-ra" in args or name != "read":
+                parts = (stdin or "").split("\n") if name != "read" else line.split(by)
+                for number, part in enumerate(parts[:64]):
+                    self.variables[f"{names[-1]}[{number}]"] = part
+            if len(names) == 1 and stdin and "\n" in stdin.rstrip("\n") and name == "read":
+                # the condition of a loop over lines
+                self.looping = (names[0], stdin.rstrip("\n").split("\n"))
+            values = line.split(by, len(names) - 1) if stdin else []
             for number, variable in enumerate(names):
                 self.variables[variable] = values[number] if number < len(values) else UNKNOWN
             return ""
         if name == "set" and args[:1] and (args[0] == "--" or args[0][:1] not in "-+"):
-            for position, value in enumerate(args[args[0] == "--" :], 1):
-                self.variables[str(position)] = value
+            self._positional(args[args[0] == "--" :])
+            return ""
+        if name == "shift":
+            number = int(args[0]) if args and args[0].isdigit() else 1
+            given = [self.variables.pop(str(position), None) for position in range(1, 10)]
+            self._positional([value for value in given[number:] if value is not None])
             return ""
         if name == "printf" and args[:1] == ("-v",) and len(args) > 2:
             printed = shell_output.output(
@@ -312,10 +457,44 @@ class ShellReader(ShellState):
         if name in ("gcc", "cc", "g++", "clang", "tcc") and "-" in args and stdin is not None:
             self._read(stdin, "c", self._output_name(args))
             return None
+        if name in ("cpio", "pax", "tar", "rsync", "zip") and (named := self._listed(args, stdin)) is not None:
+            for line in named.split("\n")[:64]:
+                self.word_path(Word(line.strip(), line.strip()), "read", name)
+            return None
+        if name in ("ed", "ex") and stdin is not None:
+            for match in re.finditer(r"^\d*[reEw]!? +(\S+)", stdin, re.M):
+                self.word_path(Word(match[1], match[1]), "read", name)
+            for match in re.finditer(r"^[\d,$]*(?:r *|w *|e *)?!(.+)", stdin, re.M):
+                self.script(match[1])
+            return None
+        if name == "sed":
+            for arg in args:
+                # GNU sed runs what `s///e` leaves, and what `e` is given
+                if match := re.search(
+                    r"s([^\w\s\\])(?:[^\\]|\\.)*?\1((?:[^\\]|\\.)*?)\1[gp\d]*e|(?:^|;)\d*e +(.+)", arg
+                ):
+                    self.script(match[2] or match[3] or "")
         if name in ("make", "gmake") and stdin is not None:
             self._read(stdin, "make", self.written)
             return None
+        if name in script_reader.LANGUAGES:
+            return self._other(name, args, stdin)
         return shell_output.output(name, args, stdin, cwd=self.cwd, content=self._content, resolve=self._resolve)
+
+    def _other(self, name: str, args: tuple[str, ...], stdin: str | None) -> str | None:
+        """Code that Perl, Ruby, PHP or Lua is given by an option or a pipe; what it prints, if that is known."""
+        code = next((args[n + 1] for n, a in enumerate(args[:-1]) if re.fullmatch(r"-\w*[eErR]", a)), None)
+        if code is None and not any(not a.startswith("-") for a in args):
+            code = stdin
+        if code is None:
+            return None
+        self.sink.spend(len(code))
+        for text in script_reader.texts(code):
+            if text.startswith("/") and " " not in text:
+                self.word_path(Word(text, text), "read", name)
+        for script in script_reader.scripts(code):
+            self.script(script)
+        return script_reader.printed(code)
 
     # --- code in commands ----------------------------------------------------------------------------------------
 
@@ -355,15 +534,13 @@ class ShellReader(ShellState):
     def _shell(self, name: str, args: tuple[str, ...], stdin: str | None) -> str | None:
         for number, arg in enumerate(args):
             if name in SHELLS and re.fullmatch(r"-[a-z]*c", arg) and number + 1 < len(args):
-                for position, value in enumerate(args[number + 2 :]):
-                    self.variables[str(position)] = value
+                self._positional(args[number + 2 :], 0)
                 return self.script(args[number + 1], self._called(name))
             if arg.startswith("-") and arg != "-":
                 continue
             content = self._content(arg)
             if content is not None:
-                for position, value in enumerate(args[number + 1 :], 1):
-                    self.variables[str(position)] = value
+                self._positional(args[number + 1 :])
                 return self.script(content, arg if name in SHELLS else self.unit)
             if UNKNOWN in arg:
                 self._opaque("unknown_script")
@@ -437,6 +614,15 @@ class ShellReader(ShellState):
                 if command:
                     self._command(command, None, nesting + 1, "find")
 
+    def _listed(self, args: tuple[str, ...], stdin: str | None) -> str | None:
+        """The list of files that an archiver is given."""
+        for number, arg in enumerate(args):
+            match = re.fullmatch(r"(?:-[a-zA-Z]*T|--files-from)=?(.*)", arg)
+            if match:
+                file = match[1] or (args[number + 1] if number + 1 < len(args) else "-")
+                return stdin if file in ("-", "/dev/stdin") else self._content(file)
+        return stdin if args[:1] and re.match(r"-\w*[opw]", args[0]) and not any("f" in a for a in args[:1]) else None
+
     def _output_name(self, args: tuple[str, ...]) -> str:
         return args[args.index("-o") + 1] if "-o" in args[:-1] else "a.out"
 
@@ -447,9 +633,25 @@ class ShellReader(ShellState):
             for word in values:
                 self.word_path(word, "list" if word.is_glob else "mention", "for")
             self.variables[words[1].text] = values[0].text if len(values) == 1 else UNKNOWN
+            if len(values) > 1 and all(word.known and not word.is_glob for word in values):
+                self.looping = (words[1].text, [word.text for word in values])
             interesting = [w.text for w in values if w.text.startswith("/") or "/" in w.text]
             if interesting:
                 self.variables[words[1].text] = interesting[0]
         elif len(words) > 1:
             self.variables[words[1].text] = UNKNOWN
         return ""
+
+
+def _closing(tokens: list[Token], index: int, opening: set[str], closing: str) -> int | None:
+    """Where the group ends that was opened before `tokens[index]`."""
+    level = 1
+    for number in range(index, min(len(tokens), index + 200)):
+        text = tokens[number].text
+        if text in opening:
+            level += 1
+        elif text == closing:
+            level -= 1
+            if not level:
+                return number
+    return None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import bisect
 import re
+from collections.abc import Sequence
 
 from detect.facts import MAX_BYTES, WORKSPACE, Access, FactKind, Language, Origin, Sink, language_of
 from detect.paths import UNKNOWN, resolve
@@ -37,6 +38,10 @@ LOADING = frozenset(
 """Variables that decide what other programs load, are, or where they fetch from."""
 
 
+_LETTER_OF = re.compile(r"\$\{\w+:[^}:]*[a-zA-Z][^}:]*:\s*[\d$]")
+"""`${s:$i:1}`, `${s:i:1}`."""
+
+
 class ShellState(Reader[None]):
     language: Language = "shell"
 
@@ -51,6 +56,18 @@ class ShellState(Reader[None]):
         self.own_files = parent is None
         self.functions: set[str] = parent.functions if parent is not None else set()
         """Functions that are sure to be defined: their names start no program."""
+        self.bodies: dict[str, str] = parent.bodies if parent is not None else {}
+        """What they do, where that uses their arguments."""
+        self.called: dict[str, int] = parent.called if parent is not None else {}
+        """How often each was read with the arguments of a call."""
+        self.references: dict[str, str] = parent.references if parent is not None else {}
+        """Variables that stand for another one (`declare -n`), by the name of that."""
+        self.computed: set[str] = parent.computed if parent is not None else set()
+        """Variables that are put together from single letters of others."""
+        self.group: str | None = None
+        """What is piped into the group of commands that is being read."""
+        self.looping: tuple[str, list[str]] | None = None
+        """The variable of the loop whose body comes next, and the values it takes."""
         self.expander = Expander(self.variables, self.substitute, sink.spend, self.pipe)
         self.output: list[str | None] = []
         self.token = Token("newline", "\n", 0, 0)
@@ -80,7 +97,13 @@ class ShellState(Reader[None]):
     def _assign(self, match: re.Match[str]) -> None:
         name, plus, raw = match.groups()
         value = self.expander.value(raw)
+        if UNKNOWN in value and (
+            _LETTER_OF.search(raw) or any(f"${n}" in raw or f"${{{n}" in raw for n in self.computed)
+        ):
+            self.computed.add(name)
         self.variables[name] = (self.variables.get(name, "") + value if plus else value)[:MAX_VALUE]
+        if name in self.references:
+            self.variables[self.references[name]] = value
         if name in LOADING:
             self._fact("command", "export", (f"{name}={value}",))
 
@@ -88,6 +111,12 @@ class ShellState(Reader[None]):
         self.variables[name] = value
         if name in LOADING:
             self._fact("command", "export", (f"{name}={value}",))
+
+    def _positional(self, values: Sequence[str], first: int = 1) -> None:
+        """Sets `$1`, `$2`, ... and `$@`."""
+        for position, value in enumerate(values, first):
+            self.variables[str(position)] = value
+        self.variables["@"] = self.variables["*"] = " ".join(values[1 - first :])
 
     def _set_cwd(self, cwd: str | None) -> None:
         self.variables["OLDPWD"] = self.variables.get("PWD", UNKNOWN)

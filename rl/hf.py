@@ -150,7 +150,7 @@ def export(model: MegatronModel, folder: Path, *, tokenizer_from: Path | None = 
     def flush() -> None:
         nonlocal pending_bytes
         file = f"model-{len(set(index.values())) + 1:05d}.safetensors"
-        save_file(pending, str(partial / file), metadata={"format": "pt"})
+        _save(pending, partial / file)
         index.update(dict.fromkeys(pending, file))
         pending.clear()
         pending_bytes = 0
@@ -224,6 +224,14 @@ _LAYER = {
     "self_attention.k_layernorm.weight": "self_attn.k_norm.weight",
     "mlp.linear_fc2.weight": "mlp.down_proj.weight",
 }
+
+
+def _save(tensors: dict[str, Tensor], file: Path) -> None:
+    """Readable to whom the umask lets read: another user may serve the model."""
+    save_file(tensors, str(file), metadata={"format": "pt"})
+    umask = os.umask(0)
+    os.umask(umask)
+    file.chmod(0o666 & ~umask)
 
 
 def _to_megatron(name: str, read: Callable[[str], Tensor], shape: ModelShape, tp: int, rank: int) -> Tensor:
@@ -386,6 +394,6 @@ def _convert_gguf(source: Path, folder: Path) -> None:
         norm_eps=float(f"{setting('attention.layer_norm_rms_epsilon'):.6g}"),
         tied="lm_head.weight" not in tensors,
     )
-    save_file(tensors, str(folder / "model.safetensors"), metadata={"format": "pt"})
+    _save(tensors, folder / "model.safetensors")
     AutoTokenizer.from_pretrained(str(source.parent), gguf_file=source.name).save_pretrained(str(folder))
     (folder / "config.json").write_text(json.dumps(_hf_config(shape, "float32"), indent=1))

@@ -305,6 +305,8 @@ class Command:
 
     def _give_back(self, now: float) -> bool:
         """Whether the deadline has moved: by the time in which the command was ready to run and had no core."""
+        if self._request["patience_s"] > 0:
+            self._watchdog.look_for_starving()
         starved = min(self._watchdog.starved_s, self._request["patience_s"])
         self._deadline += starved - self._starved_s
         self._starved_s = starved

@@ -11,6 +11,7 @@ import _socket
 import contextlib
 import os
 import resource
+import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -47,7 +48,8 @@ class Watchdog:
         self.starved_s = 0.0
         """Seconds in which one of the threads was ready and had to wait for a core; at most what has passed."""
         self._count_starving = count_starving
-        self._waited: dict[str, int] = {}
+        self._waited: dict[str, _Wait] = {}
+        self._looked = time.monotonic_ns()
         self.peak_bytes = 0
 
     def check(self, ended: int = 0) -> str:
@@ -69,7 +71,7 @@ class Watchdog:
             descriptors += sum(map(_count_descriptors, _tables(name, count)))
             sizes[name] = int(fields[21]) * _PAGE
         if self._count_starving:
-            self._look_for_starving(sizes)
+            self.look_for_starving(sizes)
         self.peak_threads = max(self.peak_threads, threads + ended)
         if ticks / _TICKS + reaped_cpu() - self._reaped > self._cpu_s:
             return "timeout"
@@ -88,11 +90,19 @@ class Watchdog:
                 return ""
         return "out_of_memory"
 
-    def _look_for_starving(self, pids: Iterable[str]) -> None:
+    def look_for_starving(self, pids: Iterable[str] | None = None) -> None:
         """Add the longest that any one thread has waited since the last look: what others did meanwhile overlaps it."""
-        waited = {task: spent for pid in pids for task, spent in _run_delays(pid)}
-        self.starved_s += max((spent - self._waited.get(task, 0) for task, spent in waited.items()), default=0) / 1e9
-        self._waited = waited
+        now = time.monotonic_ns()
+        passed, self._looked = now - self._looked, now
+        waits = {}
+        longest = 0
+        for pid in filter(str.isdigit, os.listdir("/proc")) if pids is None else pids:
+            for task, state, ran, delayed in _schedules(pid) if pid != "1" else ():
+                before = self._waited.get(task)
+                wait = waits[task] = (before or _Wait(ran, 0, 0)).after(state, ran, delayed, passed if before else 0)
+                longest = max(longest, wait.spent - (before.spent if before else 0))
+        self._waited = waits
+        self.starved_s += longest / 1e9
 
     def _note_peak(self, sizes: dict[str, int], objects: int) -> None:
         """What is shared counts once here too; it is looked at closely only when there may be a new peak."""
@@ -128,12 +138,34 @@ def _tables(pid: str, threads: int = 2) -> list[str]:
     return [pid]
 
 
-def _run_delays(pid: str) -> Iterator[tuple[str, int]]:
-    """Each thread of a process, and the nanoseconds it has waited for a core (0 where the kernel does not count)."""
+class _Wait:
+    """What one thread has waited for, in nanoseconds, as far as two looks and the kernel's count tell.
+
+    The kernel counts a wait for a core when it is over. A thread that is ready, or waits for a disk, and has not run
+    since the last look has waited all the time until then.
+    """
+
+    __slots__ = ("blocked", "pending", "ran", "spent")
+
+    def __init__(self, ran: int, blocked: int, spent: int, pending: int = 0) -> None:
+        self.ran, self.blocked, self.spent, self.pending = ran, blocked, spent, pending
+
+    def after(self, state: bytes, ran: int, delayed: int, passed: int) -> _Wait:
+        idle = ran == self.ran
+        blocked = self.blocked + (passed if idle and state == b"D" else 0)
+        pending = self.pending + passed if idle and state == b"R" else 0
+        return _Wait(ran, blocked, max(self.spent, delayed + blocked + pending), pending)
+
+
+def _schedules(pid: str) -> Iterator[tuple[str, bytes, int, int]]:
+    """Each thread of a process: its state, and the nanoseconds it has run and waited for a core (0 if not counted)."""
     with contextlib.suppress(OSError):
         for thread in os.listdir(f"/proc/{pid}/task"):
+            fields = _stat(f"{pid}/task/{thread}")
             with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/schedstat", "rb") as file:
-                yield thread, int(file.read().split()[1])
+                ran, delayed = map(int, file.read().split()[:2])
+                if fields is not None:
+                    yield thread, fields[0], ran, delayed
 
 
 def _count_descriptors(table: str) -> int:

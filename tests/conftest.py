@@ -7,12 +7,17 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from containers.apptainer import Apptainer, ApptainerMissing
 from containers.image import ensure_image
 from containers.isolation import Isolation
 from sandbox.limits import Limits
 from sandbox.sandbox import CellSpec, Sandbox
+
+# How long an example takes says nothing about what it shows: a busy machine fails no test.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 
 @pytest.fixture(scope="session")

@@ -8,9 +8,10 @@ module that is opened by a name which flows from literals through arithmetic on 
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from operator import sub, xor
 
 from detect.shell_expand import unescape
@@ -30,6 +31,7 @@ HIDDEN = (
 """What a literal that is shifted as a whole is held against."""
 MAX_TEXT = 16 * 1024
 MAX_NAMES = 64
+MAX_ORIGIN = 16384
 _WORDS = (
     *(b"^", b"charCodeAt", b"codePointAt", b"fromC", b"ord(", b"chr(", b"as char", b"as u8", b"from_u32", b"rune"),
     *(
@@ -74,10 +76,24 @@ _ARITHMETIC = re.compile(
     r"|Replacer?\b|\.substr\w*\(|\.slice\(|\[::|Template\(|methodcaller|format_map|zip\("
     r"|re\.sub\(|\bfilter\(|\bnext\(|unhexlify|fromhex|b64decode|a85decode|rot_?13|swapcase|parseInt\(|charAt\("
 )
+_ARITHMETIC_WORDS = (
+    *("^", "charCodeAt", "codePointAt", "fromC", "ord(", "chr(", "as char", "as u8", "from_u32", "wrapping_", "rune"),
+    *("translate(", "to_bytes", "char", "byte", "reduce(", "everse", ".rev()", "eplace"),
+    *(".substr", ".slice(", "[::", "Template(", "methodcaller", "format_map", "zip(", "re.sub(", "filter(", "next("),
+    *("unhexlify", "fromhex", "b64decode", "a85decode", "rot13", "rot_13", "swapcase", "parseInt(", "charAt("),
+)
+_ARITHMETIC_SIGNS = re.compile(
+    r"\](?:[ ]*[-+]|\s*[-+])|--|\+\+|\*\s*\w+\s*[-+]|\[(?:\w+\[|[^\]\n]*-\s*1\s*-)|return\s+\w\s*[-+]"
+)
+"""What `_ARITHMETIC` cannot do without, quickly looked for."""
 _INPUT = re.compile(
     r"\bargv?\b|\bargs\b|stdin|Args\b|getenv|environ|\binput\(|Scanner|readline|readLine|getline"
     r"|optarg|\brand|random|\btime\b"
     r"|getpid|\.lines\(|mktemp|temp_dir|getcwd|current_dir|__file__|process\.env"
+)
+_INPUT_WORDS = (
+    *("arg", "stdin", "Args", "getenv", "environ", "input(", "Scanner", "readline", "readLine", "getline", "rand"),
+    *("time", "getpid", ".lines(", "mktemp", "temp_dir", "getcwd", "current_dir", "__file__", "process.env"),
 )
 _LITERAL = re.compile(
     r"\"(?:[^\"\\\n]|\\.){3,}\"|'(?:[^'\\\n]|\\.){3,}'|(?:(?:\d+|0x[0-9a-fA-F]+|'[^'\n]+')\s*,\s*){3}"
@@ -85,32 +101,51 @@ _LITERAL = re.compile(
 _STRING = re.compile(rb"\"((?:[^\"\\\n]|\\.){4,512})\"|'((?:[^'\\\n]|\\.){4,512})'|`([^`\n]{4,512})`")
 _ONE = rb"(?:\w{1,12}\()?(?:0[xX][0-9a-fA-F]{1,2}|\d{1,3}|'(?:[^'\\\n]|\\.[0-9a-fA-F]*)')(?:u8)?\)?"
 _NUMBERS = re.compile(rb"(?:" + _ONE + rb"\s*,\s*){3,}(?:" + _ONE + rb")?")
+_BETWEEN = re.compile(rb",\s*" + _ONE + rb"\s*,\s*" + _ONE + rb"\s*,")
+"""What every list of numbers has in it; quickly looked for."""
 _INTEGER = re.compile(rb"(?<![\w.])(?:0[xX][0-9a-fA-F]{8,64}|[1-9]\d{8,60})(?![\w.])")
+_LONG = re.compile(rb"[1-9]\d{8}|0[xX][0-9a-fA-F]{8}")
+"""What every long integer begins with."""
 _FRAGMENTS = (b"/eva", b"eval/", b"/test/hid", b"refer", b"/evl", b"renc")
 """What a number must spell to be a piece of a name."""
 _NUMBER = re.compile(rb"0[xX]([0-9a-fA-F]{1,2})|(\d{1,3})|'((?:[^'\\\n]|\\.[0-9a-fA-F]*))'")
 _QUOTED = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`[^`\n]*`")
 _WORD = re.compile(r"(?<![.\w])[A-Za-z_]\w*")
-_ASSIGNMENT = re.compile(r"(?<![=!<>])=(?![=>])\s*+([^;\n]{1,400}(?:\n\s*\.[^;\n]{1,200})*)")
+_ASSIGNMENT = re.compile(r"=(?<![=!<>]=)(?![=>])\s*+([^;\n]{1,400}(?:\n\s*\.[^;\n]{1,200})*)")
 _TARGET = re.compile(r"([A-Za-z_]\w*+)\s*+(?:\[[^\]\n]{0,80}\]\s*+)?(?::[\w<>\[\]&; ]++)?[-:+^|&%]?$")
 """What stands to the left of an assignment."""
 _MUTATION = re.compile(
     r"(?<!\w)([A-Za-z_]\w{0,60}+)\s{0,8}+(?:\[[^\]\n]{0,80}\])?\)?\s*(?:[-+^|%]=\s*[^;\n]{1,80}|--|\+\+)|(?:--|\+\+)\s*\(?\*\s*([A-Za-z_]\w*)"
 )
 _LOOP = re.compile(
-    r"\bfor\s*\(?\s*(?:auto|char|const|let|var|int|mut|unsigned)?\s*(?:char|char\s*&"
+    r"f(?<=\bf)or\s*\(?\s*(?:auto|char|const|let|var|int|mut|unsigned)?\s*(?:char|char\s*&"
     r"|&)?\s*([\w, &]{1,40}?)\s{0,8}(?::=\s*range|\bin\b|\bof\b|:(?!=))\s*([^{;\n]{1,200})"
 )
 _GROWING = re.compile(
     r"\b([A-Za-z_]\w*)\.(?:push|push_str|push_back|append|extend|WriteByte|WriteString|WriteRune"
     r"|insert)\(([^;\n]{1,200})"
 )
-_FUNCTION = re.compile(
-    r"(?:\b(?:def|func|fn|function)\s+(?:\([^)]*\)\s*)?([A-Za-z_]\w*)\s*[(<]"
-    r"|\b([A-Za-z_]\w*)\s*=\s*(?:lambda\b|\([^()\n]*\)\s*=>|\w+\s*=>|function\b|\[[&=]?\]\s*\()"
-    r"|^[ \t]*(?:[\w:<>\[\]*&]+[ \t]+)+\*?([A-Za-z_]\w*)\s*\([^;{}()]*\)\s*(?:throws\s+[\w, ]+)?\{)",
-    re.M,
+_GROWTH = re.compile(r"\.(?:push|append|extend|Write(?:Byte|String|Rune)|insert)")
+_CHANGE = re.compile(r"[-+^|%]=|--|\+\+")
+"""What a match of `_GROWING` and of `_MUTATION` has in it."""
+_FUNCTIONS = (
+    (
+        re.compile(r"[fd](?:ef|unc|n)"),
+        r"(?:d(?<=\bd)ef|f(?<=\bf)unc|f(?<=\bf)n|f(?<=\bf)unction)\s+(?:\([^)]*\)\s*)?([A-Za-z_]\w*)\s*[(<]",
+    ),
+    (
+        re.compile(r"=\s*(?:lambda|function|\[[&=]?\]\s*\()|=>"),
+        r"\b([A-Za-z_]\w*)\s*=\s*(?:lambda\b|\([^()\n]*\)\s*=>|\w+\s*=>|function\b|\[[&=]?\]\s*\()",
+    ),
+    (
+        re.compile(r"\)\s*(?:throws\s+[\w, ]+)?\{"),
+        r"^[ \t]*(?:[\w:<>\[\]*&]+[ \t]+)+\*?([A-Za-z_]\w*)\s*\([^;{}()]*\)\s*(?:throws\s+[\w, ]+)?\{",
+    ),
 )
+"""How a function is defined, each way with what it cannot do without."""
+_MAIN = re.compile(r"main\(\s*(?:final\s+)?String\s*(?:\[\]|\.\.\.)\s*(\w+)")
+_CALLED = re.compile(r"\b(\w+)\((?=([^;)\n]*))")
+_ANY_WORD = re.compile(r"\w+")
 _WRITES = re.compile(r"[^;\n]{0,120},\s*[rb]?[\"'][wax]b?\+?[\"']|[^;\n]{0,120}O_CREAT")
 """A file that is opened to be written: the names of what `split` writes are counted up letter by letter."""
 _CALLS = {
@@ -138,6 +173,19 @@ _CALLS = {
     ),
 }
 _CALLS["cpp"] = _CALLS["c"]
+_OPENING_WORDS = (
+    "open(",
+    "exec",
+    "eval(",
+    "import",
+    "Path(",
+    ".system(",
+    "listdir(",
+    "spawn",
+    "subprocess.",
+    "runpty.",
+)
+"""What Python needs one of on the line of such a call."""
 
 
 @lru_cache(maxsize=16)
@@ -167,6 +215,27 @@ def _steps(text: bytes) -> tuple[bytes, bytes]:
 
 
 _WANTED = [(name, *_steps(name)) for name in HIDDEN]
+_TRACES = re.compile(b"|".join({re.escape(_steps(text)[0]) for name in HIDDEN for text in (name, name[::-1])}))
+_XOR_TRACES = re.compile(b"|".join({re.escape(_steps(text)[1]) for name in HIDDEN for text in (name, name[::-1])}))
+"""What any name of `HIDDEN`, forwards or backwards, leaves in the steps of a text that it stands in under one key."""
+
+
+def _traced(data: bytes) -> bool:
+    """Whether a name of `HIDDEN` stands anywhere in `data` under one key; all bytes at once, as one number.
+
+    `before - after` byte by byte is worked out without carries from one byte into the next.
+    """
+    size = len(data) - 1
+    if size < 1:
+        return False
+    after, before = int.from_bytes(data[1:], "big"), int.from_bytes(data[:-1], "big")
+    high = int.from_bytes(b"\x80" * size, "big")
+    low = high ^ ((1 << 8 * size) - 1)
+    apart = ((after | high) - (before & low)) ^ ((after ^ before ^ low ^ high) & high)
+    return (
+        _TRACES.search(apart.to_bytes(size, "big")) is not None
+        or _XOR_TRACES.search((after ^ before).to_bytes(size, "big")) is not None
+    )
 
 
 def undone(text: bytes, *, same: bool = False) -> bytes | None:
@@ -192,23 +261,24 @@ def undone(text: bytes, *, same: bool = False) -> bytes | None:
 
 def hidden_texts(data: bytes) -> Iterator[tuple[str, Span]]:
     """Literals and lists of numbers that are shifted names, undone, with their places."""
-    for match in _STRING.finditer(data):
+    traced = b"/lave/" in data or b"neddih/tset/" in data or _traced(data)
+    for match in _STRING.finditer(data) if traced or b"\\" in data else ():
         raw = match[match.lastindex or 1]
-        if b" " in raw:
-            continue  # a sentence
+        if b" " in raw or not (traced or b"\\" in raw):
+            continue  # a sentence, or nothing that any key undoes
         text = unescape(raw.decode("latin-1")).encode("latin-1", "replace") if b"\\" in raw else raw
         found = undone(text) or undone(text[::-1])
         if found is not None:
             yield found.decode("latin-1"), match.span()
         if b"/lave/" in text or b"neddih/tset/" in text:
             yield text[::-1].decode("latin-1"), match.span()
-    for match in _INTEGER.finditer(data):
+    for match in _INTEGER.finditer(data) if _LONG.search(data) is not None else ():
         number = int(match[0], 0)
         raw = number.to_bytes((number.bit_length() + 7) // 8, "big")
         for text in (raw, raw[::-1]):
             if text.isascii() and any(part in text for part in _FRAGMENTS):
                 yield text.decode("latin-1"), match.span()
-    for match in _NUMBERS.finditer(data):
+    for match in _NUMBERS.finditer(data) if _BETWEEN.search(data) is not None else ():
         numbers = [
             int(first, 16)
             if first
@@ -271,31 +341,54 @@ def assembled(data: bytes, language: str) -> Span | None:
     text = data.decode("latin-1")
     calls = [
         (match.span(), _inside(text, match.end()))
-        for match in opening.finditer(text)
+        for match in _openings(opening, text, language)
         if not _WRITES.match(text, match.end())
     ][:32]
-    calls = [(span, given) for span, given in calls if _open_ended(_QUOTED.sub('""', given))]
+    calls = [(span, given) for span, given in calls if _open_ended(_bare(given))]
     if not calls:
         return None
     if not any(word in data for word in _WORDS) and _OPERATORS.search(data) is None:
         return None
-    flows = _flows(text)
-    functions = {name: body for name, body in _functions(text) if _ARITHMETIC.search(_QUOTED.sub('""', body))}
-    given_to_main = re.search(r"main\(\s*(?:final\s+)?String\s*(?:\[\]|\.\.\.)\s*(\w+)", text)
-    own = re.compile(rf"\b{given_to_main[1]}\b") if given_to_main else None
+    flowing = _Flowing(text)
     for span, given in calls:
-        origin = _slice(given, flows, functions, text)
-        bare = _QUOTED.sub('""', origin)
-        if own is not None and own.search(bare):
-            continue
-        if _ARITHMETIC.search(bare) and _LITERAL.search(origin) and not _INPUT.search(bare):
+        origin = flowing.origin(given)
+        if origin is not None and _LITERAL.search(origin) and _arithmetic(_bare(origin)):
             return span
     return None
 
 
+def _openings(opening: re.Pattern[str], text: str, language: str) -> Iterator[re.Match[str]]:
+    if language != "python":
+        yield from opening.finditer(text)
+        return
+    # these calls stand on one line, and few lines can have any
+    words = [word for word in _OPENING_WORDS if word in text]
+    start = 0
+    for line in text.split("\n") if words else ():
+        if "(" in line and any(word in line for word in words):
+            yield from opening.finditer(text, start, start + len(line))
+        start += len(line) + 1
+
+
+def _bare(text: str) -> str:
+    """Text without what is quoted in it."""
+    return _QUOTED.sub('""', text)
+
+
+def _arithmetic(bare: str) -> bool:
+    """Whether something computes with letters."""
+    if _ARITHMETIC_SIGNS.search(bare) is None and not any(word in bare for word in _ARITHMETIC_WORDS):
+        return False
+    return _ARITHMETIC.search(bare) is not None
+
+
+def _input(bare: str) -> bool:
+    return any(word in bare for word in _INPUT_WORDS) and _INPUT.search(bare) is not None
+
+
 def _open_ended(given: str) -> bool:
     """Whether an argument names something, and not at once what is input."""
-    return _WORD.search(given) is not None and _INPUT.search(given) is None
+    return _WORD.search(given) is not None and not _input(given)
 
 
 def _inside(text: str, start: int) -> str:
@@ -321,9 +414,9 @@ def _flows(text: str) -> dict[str, list[str]]:
         target = _TARGET.search(text, max(0, match.start() - 60), match.start())
         if target is not None:
             flows.setdefault(target[1], []).append(match[1])
-    for match in _MUTATION.finditer(text):
+    for match in _MUTATION.finditer(text) if _CHANGE.search(text) is not None else ():
         flows.setdefault(match[1] or match[2], []).append(match[0])
-    for match in _GROWING.finditer(text):
+    for match in _GROWING.finditer(text) if _GROWTH.search(text) is not None else ():
         flows.setdefault(match[1], []).append(match[2])
     for match in _LOOP.finditer(text):
         for name in _WORD.findall(match[1]):
@@ -335,33 +428,100 @@ def _flows(text: str) -> dict[str, list[str]]:
     return flows
 
 
+@lru_cache(maxsize=8)
+def _either(ways: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(ways), re.M)
+
+
 def _functions(text: str) -> Iterator[tuple[str, str]]:
-    places = [(match.start(), match[1] or match[2] or match[3]) for match in _FUNCTION.finditer(text)][:MAX_NAMES]
+    ways = tuple(pattern for needed, pattern in _FUNCTIONS if needed.search(text) is not None)
+    if not ways:
+        return
+    found = itertools.islice(_either(ways).finditer(text), MAX_NAMES)
+    places = [(match.start(), match[match.lastindex or 0]) for match in found]
     for number, (start, name) in enumerate(places):
         end = places[number + 1][0] if number + 1 < len(places) else len(text)
         if name != "main":
             yield name, text[start : min(end, start + 600)]
 
 
-def _slice(given: str, flows: dict[str, list[str]], functions: dict[str, str], text: str) -> str:
-    """Everything that flows into the names in `given`, as text."""
-    parts = [given]
-    seen: set[str] = set()
-    work = _WORD.findall(_QUOTED.sub('""', given))
-    while work and len(seen) < MAX_NAMES:
-        name = work.pop()
-        if name in seen:
-            continue
-        seen.add(name)
-        sources = list(flows.get(name, ())[:16])
-        if name in functions:
-            sources.append(functions[name])
-        elif functions and name in flows:
-            # changed by a function of its own that is handed it
-            sources += [
-                body for called, body in functions.items() if re.search(rf"\b{called}\([^;)\n]*\b{name}\b", text)
-            ]
-        parts += sources
-        for source in sources:
-            work += _WORD.findall(_QUOTED.sub('""', source))
-    return "\n".join(parts)[:16384]
+class _Flowing:
+    """What flows into names of one text. Everything is worked out when it is first asked for."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        main = _MAIN.search(text)
+        self.own = main[1] if main is not None else None
+        """What `main` is given, in Java."""
+        self._names: dict[str, tuple[list[str], bool]] = {}
+
+    @cached_property
+    def flows(self) -> dict[str, list[str]]:
+        return _flows(self.text)
+
+    @cached_property
+    def functions(self) -> dict[str, str]:
+        """Functions that compute with letters."""
+        return {name: body for name, body in _functions(self.text) if _arithmetic(_bare(body))}
+
+    @cached_property
+    def handed(self) -> list[tuple[str, set[str]]]:
+        """Those functions' bodies, each with the words that it is called with anywhere."""
+        words: dict[str, set[str]] = {name: set() for name in self.functions}
+        for match in _CALLED.finditer(self.text):
+            if match[1] in words:
+                words[match[1]].update(_ANY_WORD.findall(match[2]))
+        return [(body, words[name]) for name, body in self.functions.items()]
+
+    def _read(self, source: str) -> tuple[list[str], bool]:
+        """The names in a piece of text, and whether it is or asks for input."""
+        known = self._names.get(source)
+        if known is None:
+            bare = _bare(source)
+            entered = _input(bare) or (self.own is not None and self.own in _ANY_WORD.findall(bare))
+            known = self._names[source] = (_WORD.findall(bare), entered)
+        return known
+
+    def origin(self, given: str) -> str | None:
+        """Everything that flows into the names in `given`, as text; None when input does.
+
+        Quotes end on their line and what is input does not go over several, so each part is looked at by itself.
+        """
+        parts = [given]
+        size = len(given)
+        words, entered = self._read(given)
+        if entered:
+            return None
+        seen: set[str] = set()
+        work = list(words)
+        while work and len(seen) < MAX_NAMES and size <= MAX_ORIGIN:
+            name = work.pop()
+            if name in seen:
+                continue
+            seen.add(name)
+            for more in (self._assigned, self._computed):
+                for source in more(name):
+                    words, entered = self._read(source)
+                    parts.append(source)
+                    size += len(source) + 1
+                    if entered and size <= MAX_ORIGIN:
+                        return None
+                    work += words
+        origin = "\n".join(parts)
+        if size > MAX_ORIGIN:
+            origin = origin[:MAX_ORIGIN]
+            # the last part is cut
+            if self._read(origin)[1]:
+                return None
+        return origin
+
+    def _assigned(self, name: str) -> list[str]:
+        return self.flows.get(name, [])[:16]
+
+    def _computed(self, name: str) -> list[str]:
+        """The function of that name, else those that change what has the name: functions of its own are handed it."""
+        if name in self.functions:
+            return [self.functions[name]]
+        if self.functions and name in self.flows:
+            return [body for body, words in self.handed if name in words]
+        return []

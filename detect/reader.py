@@ -9,6 +9,7 @@ from __future__ import annotations
 import bisect
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from detect.facts import Access, Fact, FactKind, Language, Origin, Sink, language_of
@@ -50,8 +51,13 @@ OPENING["cpp"] = OPENING["c"]
 
 def harmless(language: Language, code: bytes, written: str | None) -> bool:
     """Whether a file of such code has nothing in it to open a file with."""
-    opening = OPENING.get(language)
-    return written is not None and opening is not None and opening.search(code) is None
+    return written is not None and language in OPENING and not _opens(language, code)
+
+
+@lru_cache(maxsize=4)
+def _opens(language: Language, code: bytes) -> bool:
+    """Asked by more than one reader of the same code."""
+    return OPENING[language].search(code) is not None
 
 
 class Reader(Generic[Where]):

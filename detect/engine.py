@@ -59,31 +59,41 @@ class _Looking:
         self.facts = facts
         self.context = context
         self.by_kind: dict[str, list[Fact]] = {}
-        self.by_value: dict[tuple[str, str], list[Fact]] = {}
+        self.by_value: dict[str, dict[str, list[Fact]]] = {"command": {}, "call": {}, "import": {}}
+        self.modules: dict[str, set[str]] = {}
+        """What the values of a kind begin with, up to and with each dot."""
         for fact in facts.items:
             self.by_kind.setdefault(fact.kind, []).append(fact)
-            if fact.kind in ("command", "call", "import"):
-                self.by_value.setdefault((fact.kind, fact.value), []).append(fact)
+            if (values := self.by_value.get(fact.kind)) is not None:
+                values.setdefault(fact.value, []).append(fact)
+        for kind in ("call", "import"):
+            found = self.modules[kind] = set()
+            for value in self.by_value[kind]:
+                end = value.find(".")
+                while end >= 0:
+                    found.add(value[: end + 1])
+                    end = value.find(".", end + 1)
         self.tables: dict[int, tables.Table] = {}
         self._reaching: dict[tuple, list[Fact]] = {}
 
-    def reaching(self, under: tuple[str, ...], covered: tuple[str, ...]) -> Sequence[Fact]:
+    def reaching(self, under: tuple[str, ...], covered: tuple[str, ...], access: tuple[str, ...]) -> Sequence[Fact]:
         """Path facts at or below one of `under`, else those from which a walk meets one of `covered`, else all."""
-        paths = self.by_kind.get("path", [])
-        if not under and not covered:
-            return paths
-        found = self._reaching.get((under, covered))
+        found = self._reaching.get((under, covered, access))
         if found is None:
-            found = [f for f in paths if (touches(f.value, under) if under else covers(f.value, covered))]
-            self._reaching[under, covered] = found
+            found = [
+                fact
+                for fact in self.by_kind.get("path", ())
+                if fact.access in access
+                and (touches(fact.value, under) if under else not covered or covers(fact.value, covered))
+            ]
+            self._reaching[under, covered, access] = found
         return found
 
-    def named(self, kind: FactKind, names: Sequence[str], beginnings: Sequence[str] = ()) -> list[Fact]:
-        """Facts of a kind whose value is one of `names` or begins with one of `beginnings`, in the order found."""
-        if kind not in self.by_kind:
-            return []
-        found = [fact for name in names for fact in self.by_value.get((kind, name), ())]
-        if beginnings:
+    def named(self, kind: FactKind, names: Sequence[str], beginnings: frozenset[str] = frozenset()) -> list[Fact]:
+        """Facts of a kind whose value is one of `names` or begins with one of `beginnings` (each up to a dot)."""
+        values = self.by_value[kind]
+        found = [fact for name in names if name in values for fact in values[name]] if values else []
+        if not self.modules.get(kind, beginnings).isdisjoint(beginnings):
             start = tuple(beginnings)
             found += [fact for fact in self.by_kind[kind] if fact.value.startswith(start) and fact not in found]
         return found
@@ -92,6 +102,7 @@ class _Looking:
 Test = Callable[[_Looking], list[Evidence]]
 """A condition, ready to be asked: evidence that it holds, empty when it does not."""
 _HOLDS = [Evidence((0, 0))]
+_NOTHING: list[Evidence] = []
 
 
 def _test(condition: Condition, languages: tuple[str, ...]) -> Test:
@@ -127,10 +138,13 @@ def _test(condition: Condition, languages: tuple[str, ...]) -> Test:
     candidates, place, test = _leaf(condition)
 
     def facts(looking: _Looking) -> list[Evidence]:
+        found = candidates(looking)
+        if not found:
+            return _NOTHING
         return [
             Evidence(fact.span, fact)
-            for fact in candidates(looking)
-            if test(fact) and _in_place(fact, place) and (not languages or fact.language in languages)
+            for fact in found
+            if (not languages or fact.language in languages) and test(fact) and _in_place(fact, place)
         ]
 
     return facts
@@ -149,7 +163,11 @@ def _all(parts: Sequence[Test], looking: _Looking) -> list[Evidence]:
 def _leaf(condition: Condition) -> tuple[Callable[[_Looking], Sequence[Fact]], Place, Callable[[Fact], bool]]:
     """Which facts a condition could be about, where they must be, and what must hold of one."""
     if (path := condition.path) is not None:
-        return (lambda looking: looking.reaching(path.under, path.covers)), path, lambda fact: _path_matches(path, fact)
+        return (
+            (lambda looking: looking.reaching(path.under, path.covers, path.access)),
+            path,
+            lambda fact: _path_matches(path, fact),
+        )
     if (command := condition.command) is not None:
         own = command.task_program
 
@@ -176,10 +194,10 @@ def _leaf(condition: Condition) -> tuple[Callable[[_Looking], Sequence[Fact]], P
     )
 
 
-def _names(wanted: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _names(wanted: Sequence[str]) -> tuple[tuple[str, ...], frozenset[str]]:
     """Names as they are, and what those that end in `.*` begin with."""
     exact = tuple(dict.fromkeys(name for name in wanted if not name.endswith(".*")))
-    return exact, tuple(name[:-1] for name in wanted if name.endswith(".*"))
+    return exact, frozenset(name[:-1] for name in wanted if name.endswith(".*"))
 
 
 def _table(condition: TableCondition, looking: _Looking) -> list[Evidence]:
@@ -238,16 +256,12 @@ def _in_place(fact: Fact, place: Place) -> bool:
 
 
 def _path_matches(condition: PathCondition, fact: Fact) -> bool:
-    if fact.access not in condition.access:
-        return False
     if condition.by and not compiled(condition.by).fullmatch(fact.by):
         return False
     if condition.match and not compiled(condition.match).search(fact.value):
         # what is a link of /proc to the root is still a look at the process
         return fact.given.startswith("/proc/") and compiled(condition.match).search(fact.given) is not None
-    if condition.under and not touches(fact.value, condition.under):
-        return False
-    return not condition.covers or covers(fact.value, condition.covers)
+    return not (condition.under and condition.covers) or covers(fact.value, condition.covers)
 
 
 def _args_match(condition, fact: Fact) -> bool:

@@ -31,6 +31,11 @@ MAX_DEPTH = 60
 MAX_LENGTH = 64 * 1024
 MAX_ITEMS = 1024
 
+_FAILURES = (
+    *(ValueError, TypeError, AttributeError, LookupError, OverflowError, ZeroDivisionError),
+    *(zlib.error, binascii.Error, SyntaxError),
+)
+_PLAIN = frozenset([str, bytes, int])
 _TEXT_METHODS = frozenset(
     ["lower", "upper", "strip", "lstrip", "rstrip", "title", "swapcase", "capitalize", "casefold"]
 )
@@ -113,29 +118,21 @@ class Folder:
             return None
         try:
             value = function(self, node, depth + 1)
-        except (
-            ValueError,
-            TypeError,
-            AttributeError,
-            LookupError,
-            OverflowError,
-            ZeroDivisionError,
-            zlib.error,
-            binascii.Error,
-            SyntaxError,
-        ):
+        except _FAILURES:
             value = None
-        if isinstance(value, str | bytes):
-            value = None if len(value) > MAX_LENGTH else value
-        elif isinstance(value, list) and len(value) > MAX_ITEMS:
-            value = None
+        if value is not None:
+            kind = type(value)
+            if kind is str or kind is bytes:
+                value = None if len(value) > MAX_LENGTH else value  # type: ignore[arg-type]
+            elif kind is list and len(value) > MAX_ITEMS:  # type: ignore[arg-type]
+                value = None
         if values is not None:
             values[id(node)] = value
         return value
 
     def _constant(self, node: ast.Constant, depth: int) -> Value | None:
         value = node.value
-        return value if isinstance(value, str | bytes) or type(value) is int else None
+        return value if type(value) in _PLAIN else None  # type: ignore[return-value]
 
     def _name(self, node: ast.Name, depth: int) -> Value | None:
         return self.names.get(node.id)
@@ -205,6 +202,10 @@ class Folder:
 
     def _binary(self, node: ast.BinOp, depth: int) -> Value | None:
         left, right = self.fold(node.left, depth), self.fold(node.right, depth)
+        if left is None and right is None:
+            return None
+        if type(left) is int and type(right) is int:
+            return _counted(type(node.op), left, right)
         if isinstance(node.op, ast.Add):
             if isinstance(left, str) and (right is None or isinstance(right, str)):
                 return left + (UNKNOWN if right is None else right)
@@ -221,15 +222,8 @@ class Folder:
         if isinstance(node.op, ast.Mod) and isinstance(left, str) and right is not None:
             values = right if isinstance(right, list) else [right]
             return left % tuple(values) if _is_short(left, values) else None
-        if isinstance(left, int) and isinstance(right, int):
-            if isinstance(node.op, ast.Sub):
-                return left - right
-            if (function := _WHOLE.get(type(node.op))) is not None:
-                return function(left, right)
-            if isinstance(node.op, ast.LShift) and 0 <= right < 64 and abs(left) < 1 << 63:
-                return left << right
-            if isinstance(node.op, ast.Mult) and max(abs(left), abs(right)) < 1 << 31:
-                return left * right
+        if isinstance(left, int) and isinstance(right, int) and not isinstance(node.op, ast.Add):
+            return _counted(type(node.op), left, right)
         if isinstance(node.op, ast.Mult) and isinstance(left, str | bytes | list) and isinstance(right, int):
             return left * right if len(left) * right <= MAX_LENGTH else None
         return None
@@ -356,6 +350,8 @@ class Folder:
 
     def _method(self, node: ast.Call, func: ast.Attribute, args: list[Value | None], depth: int) -> Value | None:
         owner = self.fold(func.value, depth)
+        if owner is None:
+            return None
         name = func.attr
         if isinstance(owner, int) and name == "to_bytes" and isinstance(args[0], int) and args[0] < 4096:
             order = (
@@ -423,6 +419,17 @@ class Folder:
             if name in _TEXT_METHODS and None not in args:
                 return getattr(owner, name)(*args)
         return None
+
+
+def _counted(kind: type[ast.operator], left: int, right: int) -> int | None:
+    """What two whole numbers give."""
+    if (function := _WHOLE.get(kind)) is not None:
+        return function(left, right)
+    if kind is ast.LShift and 0 <= right < 64 and abs(left) < 1 << 63:
+        return left << right
+    if kind is ast.Mult and max(abs(left), abs(right)) < 1 << 31:
+        return left * right
+    return None
 
 
 def _is_short(template: str, values: Sequence[Value]) -> bool:
@@ -553,6 +560,8 @@ _FUNCTIONS: dict[str, Callable[..., Value | None]] = {
 }
 
 _WHOLE: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
     ast.BitXor: operator.xor,
     ast.BitAnd: operator.and_,
     ast.BitOr: operator.or_,

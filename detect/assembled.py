@@ -66,16 +66,18 @@ _PREFILTER = re.compile(
 )
 """Something that computes with letters, or picks them one by one."""
 _ARITHMETIC = re.compile(
-    r"\^|charCodeAt|codePointAt|fromCharCode|fromCodePoint|\bord\(|\bchr\(|as char|as u8|from_u32"
+    r"\^|charCodeAt|codePointAt|fromCharCode|fromCodePoint|o(?<=\bo)rd\(|c(?<=\bc)hr\(|as char|as u8|from_u32"
     r"|wrapping_|translate\(|to_bytes"
-    r"|\][ ]*[-+^]=|(?<![\w)])(?:--|\+\+)\s*\(?\*|\][ ]*(?:--|\+\+)|\*\s*\w+\s*[-+^]=?\s*\w"
-    r"|\(\*\w+\)(?:--|\+\+)|\w\[\w+\]\s*[-+]\s*\w"
-    r"|\b(?:rune|char)\s+&?\w+\s*\)\s*(?:->\s*\w+\s*)?\{[^}]*[-+]|\b(?:rune|byte)\s*\{[^}]*[-+]"
-    r"|\breturn\s+\w\s*[-+]\s*(?:\d+|k|key)\b"
-    r"|\w\[\w+\[|\[[^\]\n]*-\s*1\s*-\s*\w+\]|reduce\(|[Rr]eversed?\(|\.rev\(\)|replace(?:All)?\("
+    r"|\][ ]*[-+^]=|-(?<![\w)]-)-\s*\(?\*|\+(?<![\w)]\+)\+\s*\(?\*|\][ ]*(?:--|\+\+)|\*\s*\w+\s*[-+^]=?\s*\w"
+    r"|\(\*\w+\)(?:--|\+\+)|\[(?<=\w\[)\w+\]\s*[-+]\s*\w"
+    r"|r(?<=\br)une\s+&?\w+\s*\)\s*(?:->\s*\w+\s*)?\{[^}]*[-+]|c(?<=\bc)har\s+&?\w+\s*\)\s*(?:->\s*\w+\s*)?\{[^}]*[-+]"
+    r"|r(?<=\br)une\s*\{[^}]*[-+]|b(?<=\bb)yte\s*\{[^}]*[-+]"
+    r"|r(?<=\br)eturn\s+\w\s*[-+]\s*(?:\d+|k|key)\b"
+    r"|\[(?<=\w\[)\w+\[|\[[^\]\n]*-\s*1\s*-\s*\w+\]|reduce\(|Reversed?\(|reversed?\(|\.rev\(\)|replace(?:All)?\("
     r"|Replacer?\b|\.substr\w*\(|\.slice\(|\[::|Template\(|methodcaller|format_map|zip\("
-    r"|re\.sub\(|\bfilter\(|\bnext\(|unhexlify|fromhex|b64decode|a85decode|rot_?13|swapcase|parseInt\(|charAt\("
+    r"|re\.sub\(|f(?<=\bf)ilter\(|n(?<=\bn)ext\(|unhexlify|fromhex|b64decode|a85decode|rot_?13|swapcase|parseInt\(|charAt\("
 )
+"""Each way begins with a letter of its own, what must stand before it is asked for after that: so it is found fast."""
 _ARITHMETIC_WORDS = (
     *("^", "charCodeAt", "codePointAt", "fromC", "ord(", "chr(", "as char", "as u8", "from_u32", "wrapping_", "rune"),
     *("translate(", "to_bytes", "char", "byte", "reduce(", "everse", ".rev()", "eplace"),
@@ -114,6 +116,8 @@ _WORD = re.compile(r"(?<![.\w])[A-Za-z_]\w*")
 _ASSIGNMENT = re.compile(r"=(?<![=!<>]=)(?![=>])\s*+([^;\n]{1,400}(?:\n\s*\.[^;\n]{1,200})*)")
 _TARGET = re.compile(r"([A-Za-z_]\w*+)\s*+(?:\[[^\]\n]{0,80}\]\s*+)?(?::[\w<>\[\]&; ]++)?[-:+^|&%]?$")
 """What stands to the left of an assignment."""
+_FIRST_LETTER = re.compile(r"[A-Za-z_]\w*")
+_ASSIGNING = ("-", "+", "^", "|", "&", "%")
 _MUTATION = re.compile(
     r"(?<!\w)([A-Za-z_]\w{0,60}+)\s{0,8}+(?:\[[^\]\n]{0,80}\])?\)?\s*(?:[-+^|%]=\s*[^;\n]{1,80}|--|\+\+)|(?:--|\+\+)\s*\(?\*\s*([A-Za-z_]\w*)"
 )
@@ -407,13 +411,26 @@ def _inside(text: str, start: int) -> str:
     return text[start : start + 200]
 
 
+def _target(left: str) -> str | None:
+    """The name that `left`, the text before `=`, assigns to."""
+    if ":" in left or "]" in left or left.endswith("\n"):
+        target = _TARGET.search(left)
+        return None if target is None else target[1]
+    # a name, perhaps with an operator behind it
+    if left.endswith(_ASSIGNING):
+        left = left[:-1]
+    word = _ANY_WORD.match(left.rstrip()[::-1])
+    name = None if word is None else _FIRST_LETTER.search(word[0][::-1])
+    return None if name is None else name[0]
+
+
 def _flows(text: str) -> dict[str, list[str]]:
     """What each variable is made of: right sides, what it is appended, what changes it in place."""
     flows: dict[str, list[str]] = {}
     for match in _ASSIGNMENT.finditer(text):
-        target = _TARGET.search(text, max(0, match.start() - 60), match.start())
+        target = _target(text[max(0, match.start() - 60) : match.start()])
         if target is not None:
-            flows.setdefault(target[1], []).append(match[1])
+            flows.setdefault(target, []).append(match[1])
     for match in _MUTATION.finditer(text) if _CHANGE.search(text) is not None else ():
         flows.setdefault(match[1] or match[2], []).append(match[0])
     for match in _GROWING.finditer(text) if _GROWTH.search(text) is not None else ():

@@ -120,7 +120,7 @@ def _test(condition: Condition, languages: tuple[str, ...]) -> Test:
         search = compiled(condition.regex).finditer
         return lambda looking: [Evidence(m.span()) for m in itertools.islice(search(looking.facts.text), 16)]
     if (texts := condition.contains) is not None:
-        return lambda looking: _HOLDS if any(text in looking.facts.text for text in texts) else []
+        return lambda looking: _contains(looking.facts.text, texts)
     if condition.query is not None:
         query = condition.query
         return lambda looking: _query(query, looking)
@@ -148,6 +148,13 @@ def _test(condition: Condition, languages: tuple[str, ...]) -> Test:
         ]
 
     return facts
+
+
+def _contains(body: str, texts: Sequence[str]) -> list[Evidence]:
+    for text in texts:
+        if text in body:
+            return _HOLDS
+    return []
 
 
 def _all(parts: Sequence[Test], looking: _Looking) -> list[Evidence]:

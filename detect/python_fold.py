@@ -39,6 +39,14 @@ _PLAIN = frozenset([str, bytes, int])
 _TEXT_METHODS = frozenset(
     ["lower", "upper", "strip", "lstrip", "rstrip", "title", "swapcase", "capitalize", "casefold"]
 )
+_APPLYING = frozenset(["map", "builtins.map", "functools.reduce", "reduce"])
+_METHODS = _TEXT_METHODS | {
+    *("to_bytes", "index", "count", "tobytes", "tostring", "copy", "substitute", "safe_substitute", "format_map"),
+    *("join", "format", "joinpath", "expanduser", "resolve", "absolute", "as_posix", "encode", "split", "translate"),
+    *("find", "ljust", "rjust", "zfill", "center", "splitlines", "replace", "removeprefix", "removesuffix"),
+    *("get", "keys", "values", "items", "decode", "hex"),
+}
+"""Methods that are worked out, of whatever they are methods."""
 
 
 class Folder:
@@ -107,7 +115,11 @@ class Folder:
         self._values = {}
 
     def fold(self, node: ast.AST, depth: int = 0) -> Value | None:
-        function = _FOLDS.get(type(node))
+        kind = type(node)
+        if kind is ast.Constant and type(node.value) is not str and type(node.value) is not bytes:  # type: ignore[attr-defined]
+            self.spend(5)
+            return node.value if type(node.value) is int and depth <= MAX_DEPTH else None  # type: ignore[attr-defined]
+        function = _FOLDS.get(kind)
         if function is None:
             return None
         values = self._values
@@ -289,8 +301,10 @@ class Folder:
         return False
 
     def _call(self, node: ast.Call, depth: int) -> Value | None:
-        args = [self.fold(arg, depth) for arg in node.args[:32]]
         dotted = self.dotted(node.func)
+        if not self._answers(node.func, dotted):
+            return None
+        args = [self.fold(arg, depth) for arg in node.args[:32]]
         if dotted is not None and (function := _FUNCTIONS.get(dotted)) is not None:
             if dotted in _JOINS:
                 return posixpath.join(*(a if isinstance(a, str) else UNKNOWN for a in args)) if args else None
@@ -314,6 +328,14 @@ class Folder:
         if isinstance(node.func, ast.Attribute) and (value := self._method(node, node.func, args, depth)) is not None:
             return value
         return self._own(node, args, depth)
+
+    def _answers(self, func: ast.expr, dotted: str | None) -> bool:
+        """Whether a call of `func` can be worked out at all, whatever it is given."""
+        if dotted is not None and (dotted in _FUNCTIONS or dotted in _APPLYING):
+            return True
+        if isinstance(func, ast.Attribute):
+            return func.attr in _METHODS or func.attr in self.functions
+        return isinstance(func, ast.Lambda) or (isinstance(func, ast.Name) and func.id in self.functions)
 
     def _reduced(self, node: ast.Call, args: list[Value | None]) -> Value | None:
         """`reduce(f, items)` with a function of the code, or one of `operator`."""

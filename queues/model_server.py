@@ -269,6 +269,8 @@ class ModelServer:
             "PYTHONUNBUFFERED": "1",
             "OMP_WAIT_POLICY": "PASSIVE",  # threads that spin would starve the trainer and sandboxes beside it
         }
+        if len(folder) + 1 + 36 < _SOCKET_PATH:  # where vLLM's processes meet: sockets that it leaves behind
+            environment["VLLM_RPC_BASE_PATH"] = folder
         if self.options.dev_mode:
             environment["VLLM_SERVER_DEV_MODE"] = "1"
         if self.options.threads:
@@ -312,6 +314,10 @@ _NOT_INHERITED = frozenset(
     | {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}
 )
 """Variables of this process that mean something else to the server: the trainer's ranks among them."""
+
+
+_SOCKET_PATH = 107
+"""Longest path of a unix socket."""
 
 
 class _UnixConnection(http.client.HTTPConnection):

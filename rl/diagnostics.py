@@ -60,10 +60,11 @@ def terminal_signal(action_tokens: Sequence[int], *, gamma: float, alpha: float)
     return {"terminal_signal": float(np.mean(shares)), "terminal_signal_min": float(min(shares))}
 
 
-def packing_quality(packs: Sequence[Pack], budget: int) -> dict[str, float]:
+def packing_quality(packs: Sequence[Pack], budget: int, multiple: int = 1) -> dict[str, float]:
     """How well packs use what they cost: `pack_fill`, tokens over tokens that the budget allows (a pack of one long
-    sequence may exceed 1), and `padding_waste`, the share of computed positions that hold no token."""
-    computed = sum(len(pack.tokens) for pack in packs)
+    sequence may exceed 1), and `padding_waste`, the share of computed positions that hold no token: packs are filled
+    up to a `multiple` of positions, which context and sequence parallelism ask for (`rl.context.multiple`)."""
+    computed = sum(len(pack.tokens) + -len(pack.tokens) % multiple for pack in packs)
     held = sum(sum(pack.lengths) for pack in packs)
     return {
         "pack_fill": held / (len(packs) * budget) if packs else 0.0,

@@ -21,7 +21,7 @@ import torch
 import torch.distributed as dist
 
 from audit.errors import EctypeError
-from rl import checkpoint, parallel, schedules
+from rl import checkpoint, context, parallel, schedules
 from rl.advantages import adaptive_lambda, gae, whiten
 from rl.config import LearnConfig, PolicyConfig, PPOConfig, WarmStart
 from rl.diagnostics import critic_quality, packing_quality, terminal_signal
@@ -544,7 +544,7 @@ class Learner:
                 stats = model.train_step(
                     packs, lambda out, pack, n=normalizer: loss(out, pack, n), temperature=self._temperature
                 )
-                collected.append(stats | packing_quality(packs, ppo.batch_tokens))
+                collected.append(stats | packing_quality(packs, ppo.batch_tokens, context.multiple()))
                 self._trained_tokens += sum(len(s.tokens) for s in batch)
                 self._interlude()
                 if ppo.target_kl and "kl" in stats and parallel.agree(stats["kl"] > ppo.target_kl):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,6 +49,7 @@ def server(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mo
         max_num_seqs=4,
         kv_cache_bytes=64 << 20,
     )
+    before = sockets()
     with ModelServer(options) as started:
         yield started
         family = descendants(started)
@@ -55,6 +57,12 @@ def server(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mo
     assert not any(process.is_running() for process in family)
     assert not started.running
     started.stop()
+    assert not started.folder.exists() and sockets() <= before
+
+
+def sockets() -> set[Path]:
+    """Unix sockets where temporary files go."""
+    return {path for path in Path(tempfile.gettempdir()).iterdir() if path.is_socket()}
 
 
 def descendants(server: ModelServer) -> list[psutil.Process]:

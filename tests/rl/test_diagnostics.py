@@ -56,4 +56,6 @@ def test_share_of_the_terminal_signal() -> None:
 def test_packs_hold_tokens_only() -> None:
     packs = make_packs([played(n, 0, 0) for n in (10, 5, 5, 1)], 30)
     assert packing_quality(packs, 30) == {"pack_fill": 63 / 90, "padding_waste": 0.0}
+    filled = sum(len(pack.tokens) + -len(pack.tokens) % 8 for pack in packs)
+    assert packing_quality(packs, 30, 8)["padding_waste"] == pytest.approx(1 - 63 / filled) and filled > 63
     assert packing_quality([], 30) == {"pack_fill": 0.0, "padding_waste": 0.0}

@@ -148,7 +148,8 @@ _FUNCTIONS = (
 )
 """How a function is defined, each way with what it cannot do without."""
 _MAIN = re.compile(r"main\(\s*(?:final\s+)?String\s*(?:\[\]|\.\.\.)\s*(\w+)")
-_CALLED = re.compile(r"\b(\w+)\((?=([^;)\n]*))")
+_GIVEN = re.compile(r"[^;)\n]*")
+_WORD_PART = re.compile(r"\w")
 _ANY_WORD = re.compile(r"\w+")
 _WRITES = re.compile(r"[^;\n]{0,120},\s*[rb]?[\"'][wax]b?\+?[\"']|[^;\n]{0,120}O_CREAT")
 """A file that is opened to be written: the names of what `split` writes are counted up letter by letter."""
@@ -484,11 +485,19 @@ class _Flowing:
     @cached_property
     def handed(self) -> list[tuple[str, set[str]]]:
         """Those functions' bodies, each with the words that it is called with anywhere."""
-        words: dict[str, set[str]] = {name: set() for name in self.functions}
-        for match in _CALLED.finditer(self.text):
-            if match[1] in words:
-                words[match[1]].update(_ANY_WORD.findall(match[2]))
-        return [(body, words[name]) for name, body in self.functions.items()]
+        text = self.text
+        found: list[tuple[str, set[str]]] = []
+        for name, body in self.functions.items():
+            words: set[str] = set()
+            start = text.find(name + "(")
+            while start >= 0:
+                end = start + len(name) + 1
+                given = _GIVEN.match(text, end)
+                if given is not None and not (start and _WORD_PART.match(text, start - 1)):
+                    words.update(_ANY_WORD.findall(given[0]))
+                start = text.find(name + "(", end)
+            found.append((body, words))
+        return found
 
     def _read(self, source: str) -> tuple[list[str], bool]:
         """The names in a piece of text, and whether it is or asks for input."""

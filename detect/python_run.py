@@ -33,13 +33,17 @@ class _Left(Exception):
 
 
 Function = ast.FunctionDef | ast.Lambda
+_BRANCHING = (ast.If, ast.For, ast.While, ast.Return, ast.Break, ast.Continue)
+_SILENT = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Pass, ast.Global, ast.Nonlocal, ast.Import, ast.ImportFrom)
+_CHANGES = frozenset(["append", "extend", "insert", "reverse"])
+"""Methods of lists that are worked out."""
 
 
 def call(
     folder: Folder, function: Function, args: list[Value | None], keywords: dict[str, Value | None]
 ) -> Value | None:
     """What a function returns for these arguments. Raises Unknown."""
-    if folder.calls >= MAX_CALLS:
+    if folder.calls >= MAX_CALLS or (isinstance(function, ast.FunctionDef) and _fails(function.body)):
         raise Unknown
     names = [arg.arg for arg in (*function.args.posonlyargs, *function.args.args)]
     if names[:1] in (["self"], ["cls"]):
@@ -76,6 +80,8 @@ def call(
 
 def loop(folder: Folder, node: ast.For | ast.While) -> dict[str, Value] | None:
     """The variables after a loop, when all that it does is known; the folder's own names stay as they are."""
+    if _fails(node.body):
+        return None
     inner = folder.within({})
     inner.names = {
         name: value.copy() if isinstance(value, list | dict) else value for name, value in folder.names.items()
@@ -86,6 +92,24 @@ def loop(folder: Folder, node: ast.For | ast.While) -> dict[str, Value] | None:
         return None
     changed = {name: value for name, value in inner.names.items() if folder.names.get(name) != value}
     return changed or None
+
+
+def _fails(body: list[ast.stmt]) -> bool:
+    """Whether what certainly comes to its turn in `body` is nothing that can be worked out; seen without values."""
+    for node in body:
+        if isinstance(node, _BRANCHING):
+            return False
+        if isinstance(node, ast.Expr):
+            value = node.value
+            if isinstance(value, ast.Call) and not (
+                isinstance(value.func, ast.Attribute)
+                and isinstance(value.func.value, ast.Name)
+                and value.func.attr in _CHANGES
+            ):
+                return True
+        elif not isinstance(node, _SILENT):
+            return True
+    return False
 
 
 def _block(folder: Folder, body: list[ast.stmt], steps: list[int]) -> None:

@@ -148,6 +148,8 @@ _FUNCTIONS = (
 )
 """How a function is defined, each way with what it cannot do without."""
 _MAIN = re.compile(r"main\(\s*(?:final\s+)?String\s*(?:\[\]|\.\.\.)\s*(\w+)")
+_DEFINED = re.compile(r"\s*[(<=]")
+"""What stands behind the name of a function where it is defined."""
 _GIVEN = re.compile(r"[^;)\n]*")
 _WORD_PART = re.compile(r"\w")
 _ANY_WORD = re.compile(r"\w+")
@@ -425,6 +427,30 @@ def _target(left: str) -> str | None:
     return None if name is None else name[0]
 
 
+def _changing(text: str) -> str:
+    """The lines of `text` that a match of `_MUTATION` can be on: those with an operator that changes, and around.
+
+    White space in a match may go over two line ends before the operator, and over two behind it. What is left out is
+    a `;`, which no match goes over.
+    """
+    if _CHANGE.search(text) is None:
+        return ""
+    lines = text.split("\n")
+    filled = [number for number, line in enumerate(lines) if line and not line.isspace()]
+    kept: list[str] = []
+    next_line = 0
+    for place, number in enumerate(filled):
+        if _CHANGE.search(lines[number]) is None:
+            continue
+        first = filled[max(0, place - 2)]
+        last = filled[place + 2] if place + 2 < len(filled) else len(lines) - 1
+        if first > next_line:
+            kept.append(";")
+        kept += lines[max(first, next_line) : last + 1]
+        next_line = max(next_line, last + 1)
+    return "\n".join(kept)
+
+
 def _flows(text: str) -> dict[str, list[str]]:
     """What each variable is made of: right sides, what it is appended, what changes it in place."""
     flows: dict[str, list[str]] = {}
@@ -432,7 +458,7 @@ def _flows(text: str) -> dict[str, list[str]]:
         target = _target(text[max(0, match.start() - 60) : match.start()])
         if target is not None:
             flows.setdefault(target, []).append(match[1])
-    for match in _MUTATION.finditer(text) if _CHANGE.search(text) is not None else ():
+    for match in _MUTATION.finditer(_changing(text)):
         flows.setdefault(match[1] or match[2], []).append(match[0])
     for match in _GROWING.finditer(text) if _GROWTH.search(text) is not None else ():
         flows.setdefault(match[1], []).append(match[2])
@@ -544,10 +570,22 @@ class _Flowing:
     def _assigned(self, name: str) -> list[str]:
         return self.flows.get(name, [])[:16]
 
+    def _is_defined(self, name: str) -> bool:
+        """Whether anything of that name could be a function; cheap."""
+        start = self.text.find(name)
+        while start >= 0:
+            if _DEFINED.match(self.text, start + len(name)) is not None:
+                return True
+            start = self.text.find(name, start + 1)
+        return False
+
     def _computed(self, name: str) -> list[str]:
         """The function of that name, else those that change what has the name: functions of its own are handed it."""
+        changed = name in self.flows
+        if not changed and not self._is_defined(name):
+            return []
         if name in self.functions:
             return [self.functions[name]]
-        if self.functions and name in self.flows:
+        if changed and self.functions:
             return [body for body, words in self.handed if name in words]
         return []

@@ -116,9 +116,15 @@ class Folder:
 
     def fold(self, node: ast.AST, depth: int = 0) -> Value | None:
         kind = type(node)
-        if kind is ast.Constant and type(node.value) is not str and type(node.value) is not bytes:  # type: ignore[attr-defined]
+        # most of what there is: whole numbers, and names while not all is known
+        if kind is ast.Constant and type(node.value) is int:  # type: ignore[attr-defined]
             self.spend(5)
-            return node.value if type(node.value) is int and depth <= MAX_DEPTH else None  # type: ignore[attr-defined]
+            return node.value if depth <= MAX_DEPTH else None  # type: ignore[attr-defined]
+        if kind is ast.Name and self._values is None:
+            value = self.names.get(node.id)  # type: ignore[attr-defined]
+            if value is None or type(value) is int:
+                self.spend(5)
+                return value if depth <= MAX_DEPTH else None
         function = _FOLDS.get(kind)
         if function is None:
             return None
@@ -218,6 +224,8 @@ class Folder:
             return None
         if type(left) is int and type(right) is int:
             return _counted(type(node.op), left, right)
+        if type(node.op) in _COUNTING and not (isinstance(left, int) and isinstance(right, int)):
+            return None
         if isinstance(node.op, ast.Add):
             if isinstance(left, str) and (right is None or isinstance(right, str)):
                 return left + (UNKNOWN if right is None else right)
@@ -591,6 +599,8 @@ _WHOLE: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.FloorDiv: operator.floordiv,
     ast.RShift: operator.rshift,
 }
+_COUNTING = frozenset([ast.Sub, ast.BitXor, ast.BitAnd, ast.BitOr, ast.FloorDiv, ast.LShift, ast.RShift])
+"""What only whole numbers are given to."""
 _TESTS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,

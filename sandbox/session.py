@@ -396,13 +396,7 @@ class Session:
             action=digest,
             kind_of_action=action.kind,
             bytes=len(action.body),
-            decision=verdict.decision,
-            enforced=verdict.enforced,
-            rules=verdict.rules,
-            families=verdict.families,
-            spans=verdict.spans,
-            rule_set_version=verdict.rule_set_version,
-            rule_set_hash=verdict.rule_set_hash,
+            **_decided(verdict),
             fake=verdict.fake,
             judged=judging.at,
             judged_s=round(judging.took_s, 6),
@@ -437,13 +431,7 @@ class Session:
             path=action.path,
             body=action.body[:4096],
             bytes=len(action.body),
-            decision=verdict.decision,
-            enforced=verdict.enforced,
-            rules=verdict.rules,
-            families=verdict.families,
-            spans=verdict.spans,
-            rule_set_version=verdict.rule_set_version,
-            rule_set_hash=verdict.rule_set_hash,
+            **_decided(verdict),
             message=verdict.message,
             fake=verdict.fake,
             judged=judging.at,
@@ -515,3 +503,16 @@ def _languages(hidden: HiddenTask) -> tuple[str, ...]:
         name for mark, name in ((b".c", "c"), (b".cpp", "cpp"), (b".py", "python"), (b".sh", "shell")) if mark in build
     ]
     return tuple(dict.fromkeys(found))
+
+
+def _decided(verdict: Verdict) -> dict[str, object]:
+    """What every event about an action says of its verdict."""
+    return {
+        "decision": verdict.decision,
+        "enforced": verdict.enforced,
+        "rules": verdict.rules,
+        "families": verdict.families,
+        "spans": verdict.spans,
+        "rule_set_version": verdict.rule_set_version,
+        "rule_set_hash": verdict.rule_set_hash,
+    }

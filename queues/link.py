@@ -11,18 +11,16 @@ so the worker must keep its replies by `request_id`.
 from __future__ import annotations
 
 import asyncio
-import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import cast
 
 import msgspec
-import zmq.asyncio
 
-from queues.endpoint import LEASE_BYTES, MAX_MESSAGE_BYTES, QueueError, send_now
-from queues.follow import follow, let_others_run, until_first
+from queues.endpoint import LEASE_BYTES, MAX_MESSAGE_BYTES, QueueError
 from queues.held import HeldLeases, WorkerRequest
 from queues.messages import (
+    AnyMessage,
     CloseSession,
     DriverReply,
     Goodbye,
@@ -35,70 +33,43 @@ from queues.messages import (
     WhoAreYou,
     WorkerHello,
     WorkerMessage,
-    decode,
     encode,
 )
+from queues.serving_link import ServingLink
 
 INBOX = 1000
 _NO_LEASE = bytes(LEASE_BYTES)
 
 
-class WorkerLink:
+class WorkerLink(ServingLink[WorkerRequest]):
     """`heartbeat_s` must be well below the controller's `lost_after_s`."""
 
     def __init__(self, endpoint_file: Path, keys_dir: Path, *, heartbeat_s: float = 2.0) -> None:
-        self._endpoint_file = endpoint_file
-        self._keys_dir = keys_dir
-        self._heartbeat_s = heartbeat_s
-        self._instance = uuid.uuid4().hex
+        super().__init__(endpoint_file, keys_dir, "workers", heartbeat_s=heartbeat_s, inbox=INBOX)
         self._hello: Callable[[], WorkerHello]
         self._heartbeat: Callable[[], Heartbeat]
-        self._socket: zmq.asyncio.Socket | None = None
         self._connected = asyncio.Event()
-        self._inbox: asyncio.Queue[WorkerRequest] = asyncio.Queue(INBOX)
         self._leases = HeldLeases()
-        self._task: asyncio.Task[None] | None = None
-        self._closing = False
         self.unsent = 0
         self.stale_requests = 0
 
     async def connect(self, hello: Callable[[], WorkerHello], heartbeat: Callable[[], Heartbeat] | None = None) -> None:
-        """Start serving; returns when the first hello is on its way to a controller, however long that takes.
+        """Start serving; returns when the first hello is on its way to a controller, however long that takes, or when
+        the link is closed.
 
         `hello` describes the worker as it is now and is called for every controller; so is `heartbeat`, for every
         beat (default: made from `hello`, without a count of commands).
         """
         self._hello = hello
         self._heartbeat = heartbeat or self._default_heartbeat
-        self._task = asyncio.create_task(
-            follow(self._endpoint_file, self._keys_dir, "sandbox", "workers", self._serve), name="worker-link"
-        )
+        task = self._start()
         connected = asyncio.create_task(self._connected.wait())
         try:
-            await asyncio.wait({self._task, connected}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({task, connected}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             connected.cancel()
-        if self._task.done():
-            self._task.result()
-
-    def __aiter__(self) -> WorkerLink:
-        return self
-
-    async def __anext__(self) -> WorkerRequest:
-        """The next request; ends after `close()`; raises QueueError when the controller turns this worker away."""
-        assert self._task is not None, "connect() first"
-        if self._inbox.empty():
-            get = asyncio.create_task(self._inbox.get())
-            try:
-                await asyncio.wait({self._task, get}, return_when=asyncio.FIRST_COMPLETED)
-                if get.done():
-                    return get.result()
-            finally:
-                get.cancel()
-            if not self._closing:
-                self._task.result()
-            raise StopAsyncIteration
-        return self._inbox.get_nowait()
+        if task.done() and not self._closing:
+            task.result()
 
     async def send(self, reply: Reply) -> None:
         """Send `reply` under the lease of its request. Never waits; see `unsent`."""
@@ -108,55 +79,38 @@ class WorkerLink:
                 f"a {type(reply).__name__} of {len(payload)} bytes is larger than the queues carry",
                 remedy=f"keep replies under {MAX_MESSAGE_BYTES} bytes",
             )
-        if not self._send_now(self._leases.lease_of(reply).to_bytes(LEASE_BYTES), payload):
+        if not self._send_now([self._leases.lease_of(reply).to_bytes(LEASE_BYTES), payload]):
             self.unsent += 1
 
-    async def close(self, reason: str = "") -> None:
-        """Say goodbye and end the iteration."""
-        self._closing = True
-        if self._task is None:
-            return
-        self._send_now(_NO_LEASE, encode(Goodbye(worker=self._hello().worker, reason=reason)))
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+    def _greeting(self) -> list[bytes]:
+        return _frames(self._full_hello())
 
-    # --- one connection -------------------------------------------------------------------------------------------
-
-    async def _serve(self, socket: zmq.asyncio.Socket) -> None:
-        await socket.send_multipart([_NO_LEASE, encode(self._full_hello())])
-        # What is still to be sent when the socket closes (a goodbye) may take this long, in milliseconds.
-        socket.linger = 500
-        self._socket = socket
+    def _greeted(self) -> None:
         self._connected.set()
-        try:
-            await until_first(self._beat(), self._receive(socket))
-        finally:
-            self._socket = None
 
-    async def _beat(self) -> None:
-        while True:
-            await asyncio.sleep(self._heartbeat_s)
-            self._tell(self._heartbeat())
+    def _beat(self) -> None:
+        self._send_now(_frames(self._heartbeat()))
 
-    async def _receive(self, socket: zmq.asyncio.Socket) -> None:
-        while True:
-            lease, payload = await socket.recv_multipart()
-            message = decode(payload)
-            match message:
-                case WhoAreYou():
-                    self._tell(self._full_hello())
-                case Goodbye():
-                    raise QueueError(
-                        f"the controller turned the worker {message.worker} away: {message.reason}",
-                        where=str(self._endpoint_file),
-                        remedy="one process per worker name, and the same version of ectype everywhere",
-                    )
-                case OpenSession() | Submit() | Test() | Result() | CloseSession():
-                    if self._leases.accept(int.from_bytes(lease), message):
-                        await self._inbox.put(message)
-                    else:
-                        self.stale_requests += 1
-            await let_others_run()
+    def _farewell(self, reason: str) -> list[bytes]:
+        return _frames(Goodbye(worker=self._hello().worker, reason=reason))
+
+    async def _handle(self, message: AnyMessage, frames: Sequence[bytes]) -> None:
+        match message:
+            case WhoAreYou():
+                self._send_now(_frames(self._full_hello()))
+            case Goodbye():
+                raise QueueError(
+                    f"the controller turned the worker {message.worker} away: {message.reason}",
+                    where=str(self._endpoint_file),
+                    remedy="one process per worker name, and the same version of ectype everywhere",
+                )
+            case OpenSession() | Submit() | Test() | Result() | CloseSession():
+                if self._leases.accept(int.from_bytes(frames[0]), message):
+                    await self._inbox.put(message)
+                else:
+                    self.stale_requests += 1
+            case _:
+                pass
 
     def _full_hello(self) -> WorkerHello:
         hello = self._hello()
@@ -166,10 +120,6 @@ class WorkerLink:
         hello = self._hello()
         return Heartbeat(worker=hello.worker, busy=len(hello.sessions), idle=hello.slots - len(hello.sessions))
 
-    def _tell(self, message: WorkerMessage) -> None:
-        self._send_now(_NO_LEASE, encode(message))  # lost when the connection is down; the next beat says it again
 
-    def _send_now(self, lease: bytes, payload: bytes) -> bool:
-        if self._socket is None:
-            return False
-        return send_now(self._socket, [lease, payload]) is None
+def _frames(message: WorkerMessage) -> list[bytes]:
+    return [_NO_LEASE, encode(message)]

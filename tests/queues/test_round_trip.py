@@ -24,6 +24,7 @@ from queues.messages import (
     Submit,
     Test,
     TestReply,
+    WorkerHello,
 )
 from tests.queues.conftest import HEARTBEAT_S, LOST_AFTER_S, Run, eventually, opening, status, submit, until
 from tests.queues.echo import EchoWorker
@@ -199,3 +200,12 @@ async def test_the_endpoint_file_and_hosts(run: Run):
     elsewhere = run.controller(bind_host="192.0.2.1")
     with pytest.raises(QueueError, match=r"cannot listen on '192\.0\.2\.1'.*\n.*\n.*interface"):
         await elsewhere.__aenter__()
+
+
+async def test_a_link_that_is_closed_before_there_is_a_controller_ends_in_peace(run: Run):
+    link = WorkerLink(run.endpoint, run.keys)
+    connecting = asyncio.create_task(link.connect(lambda: WorkerHello(worker="w", slots=1, suites=("micro",))))
+    await asyncio.sleep(0.01)
+    await link.close()
+    await connecting
+    assert [request async for request in link] == []

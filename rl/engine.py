@@ -69,42 +69,12 @@ class MegatronEngine:
     def __init__(self, model: MegatronModel, *, cache_bytes: int = 1 << 30) -> None:
         self._model = model
         shape = model.shape
+        self.longest = shape.max_positions
         self._kv = shape.kv_heads // parallel.tp_size()
         self._queries = shape.heads // shape.kv_heads
         self._scale = 1.0 / math.sqrt(shape.head_dim)
         per_token = 2 * (shape.layers // parallel.pp_size()) * self._kv * shape.head_dim * self._dtype.itemsize
         self._cache_tokens = cache_bytes // per_token
-
-    def generate(
-        self,
-        contexts: Sequence[Sequence[int]],
-        *,
-        seeds: Sequence[int],
-        max_new_tokens: int,
-        stop_tokens: set[int],
-        temperature: float = 1.0,
-        max_total_tokens: int | None = None,
-    ) -> list[Generation]:
-        """Sample one continuation per context.
-
-        A continuation ends with a stop token (included, `stopped`), after `max_new_tokens`, or when context and
-        continuation have `max_total_tokens` together (default: the model's positions); a context that is already
-        that long gets an empty one. Every tensor-parallel rank and pipeline stage must call it with the same arguments.
-        """
-        total = min(max_total_tokens or self._model.shape.max_positions, self._model.shape.max_positions)
-        requests = [
-            Request(context, seed, min(max_new_tokens, total - len(context)))
-            for context, seed in zip(contexts, seeds, strict=True)
-        ]
-        results: dict[int, Generation] = {}
-        arrivals = [list(enumerate(requests))]
-        self.serve(
-            lambda: arrivals.pop() if arrivals else [],
-            results.__setitem__,
-            stop_tokens=stop_tokens,
-            temperature=temperature,
-        )
-        return [results[i] for i in range(len(requests))]
 
     @torch.no_grad()
     def serve(

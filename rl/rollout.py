@@ -16,7 +16,7 @@ import zlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from audit.errors import EctypeError
 from queues.messages import Action, ResultReply, StepReply, TestReply
@@ -70,6 +70,57 @@ class Request:
     context: Sequence[int]
     seed: int
     limit: int
+
+
+class Engine(Protocol):
+    """Continues whatever `poll` brings, and gives `deliver` every key's continuation as soon as it has ended."""
+
+    longest: int
+    """Tokens that a context and its continuation have together at most."""
+
+    def serve(
+        self,
+        poll: Callable[[], Sequence[tuple[Any, Request]]],
+        deliver: Callable[[Any, Generation], None],
+        *,
+        stop_tokens: set[int],
+        temperature: float = 1.0,
+    ) -> None: ...
+
+
+def generate_all(
+    engine: Engine,
+    contexts: Sequence[Sequence[int]],
+    *,
+    seeds: Sequence[int],
+    max_new_tokens: int,
+    stop_tokens: set[int],
+    temperature: float = 1.0,
+    max_total_tokens: int | None = None,
+) -> list[Generation]:
+    """Sample one continuation per context, all at once.
+
+    A continuation ends with a stop token (included, `stopped`), after `max_new_tokens`, or when context and
+    continuation have `max_total_tokens` together (default, and at most: the engine's longest); a context that is
+    already that long gets an empty one. Every tensor-parallel rank and pipeline stage must call it with the same
+    arguments. The same seed gives the same continuation whatever else is in the batch, up to rounding; another engine
+    gives another.
+    """
+    total = min(max_total_tokens or engine.longest, engine.longest)
+    results: dict[int, Generation] = {}
+    arrivals = [
+        [
+            (number, Request(context, seed, min(max_new_tokens, total - len(context))))
+            for number, (context, seed) in enumerate(zip(contexts, seeds, strict=True))
+        ]
+    ]
+    engine.serve(
+        lambda: arrivals.pop() if arrivals else [],
+        results.__setitem__,
+        stop_tokens=stop_tokens,
+        temperature=temperature,
+    )
+    return [results[number] for number in range(len(contexts))]
 
 
 Poll = Callable[[], list[tuple[int, list[int], int]]]

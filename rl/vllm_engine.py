@@ -50,6 +50,7 @@ class VLLMEngine:
         contexts that are generated for at once, `weight_bytes` the size of what `publish` will write."""
         self._python = vllm_python(config.python)
         self._parallel = config.max_seqs or batch
+        self.longest = context_tokens
         self._options = ServerOptions(
             model=model,
             served_name=_NAME,
@@ -109,36 +110,6 @@ class VLLMEngine:
             self._failures = 0
             if old is not None:
                 shutil.rmtree(old[1], ignore_errors=True)
-
-    def generate(
-        self,
-        contexts: Sequence[Sequence[int]],
-        *,
-        seeds: Sequence[int],
-        max_new_tokens: int,
-        stop_tokens: set[int],
-        temperature: float = 1.0,
-        max_total_tokens: int | None = None,
-    ) -> list[Generation]:
-        """Sample one continuation per context, with the meaning of `MegatronEngine.generate`.
-
-        The same seed gives the same action whatever else is in the batch, up to rounding; it is not the one that the
-        Megatron engine gives.
-        """
-        total = min(max_total_tokens or self._options.max_model_len, self._options.max_model_len)
-        requests = [
-            Request(context, seed, min(max_new_tokens, total - len(context)))
-            for context, seed in zip(contexts, seeds, strict=True)
-        ]
-        results: dict[int, Generation] = {}
-        arrivals = [list(enumerate(requests))]
-        self.serve(
-            lambda: arrivals.pop() if arrivals else [],
-            results.__setitem__,
-            stop_tokens=stop_tokens,
-            temperature=temperature,
-        )
-        return [results[i] for i in range(len(requests))]
 
     def serve(
         self,

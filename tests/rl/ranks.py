@@ -24,6 +24,7 @@ from rl import checkpoint, hf, parallel
 from rl.engine import MegatronEngine
 from rl.models import MegatronModel, ModelShape, OptimizerConfig
 from rl.packing import Pack, balance, make_packs
+from rl.rollout import generate_all
 from tests.rl.megatron_data import SHAPE, losses, samples
 
 SHAPES = {
@@ -87,8 +88,12 @@ def work(
     for model in models.values():
         model._activation_limit = 0 if recompute else model._activation_limit
     stats: dict[str, Any] = {"inference": inference(models, budget), **steps(models, 2, budget)}
-    answers = MegatronEngine(models["actor"]).generate(
-        [s.tokens[:9].tolist() for s in BATCH], seeds=range(9), max_new_tokens=12, stop_tokens={1, 2}
+    answers = generate_all(
+        MegatronEngine(models["actor"]),
+        [s.tokens[:9].tolist() for s in BATCH],
+        seeds=range(9),
+        max_new_tokens=12,
+        stop_tokens={1, 2},
     )
     stats["tokens"] = [a.tokens for a in answers]
     stats["logprobs"] = [a.logprobs for a in answers]

@@ -11,7 +11,7 @@ from audit.errors import EctypeError
 from rl.engine import MegatronEngine
 from rl.models import MegatronModel, ModelShape
 from rl.packing import make_packs, sample
-from rl.rollout import Generation, Request
+from rl.rollout import Generation, Request, generate_all
 from tests.rl.megatron_data import SHAPE
 
 pytestmark = [pytest.mark.megatron, pytest.mark.usefixtures("one_rank")]
@@ -55,8 +55,8 @@ def check_against_training_forward(
 def test_logprobs_equal_those_of_the_training_forward(shape: ModelShape, temperature: float) -> None:
     model = build(shape)
     asked = [*contexts(17), [5], [5], [5, 6]]
-    answers = MegatronEngine(model).generate(
-        asked, seeds=range(20), max_new_tokens=40, stop_tokens={1, 2, 3}, temperature=temperature
+    answers = generate_all(
+        MegatronEngine(model), asked, seeds=range(20), max_new_tokens=40, stop_tokens={1, 2, 3}, temperature=temperature
     )
     check_against_training_forward(model, asked, answers, temperature)
     lengths = {len(a.tokens) for a in answers}
@@ -71,14 +71,14 @@ def test_the_same_seed_gives_the_same_action_in_any_company() -> None:
     model = build()
     asked = contexts(12)
     options = {"max_new_tokens": 20, "stop_tokens": {1, 2}}
-    together = MegatronEngine(model).generate(asked, seeds=range(12), **options)
+    together = generate_all(MegatronEngine(model), asked, seeds=range(12), **options)
     for engine in (MegatronEngine(model), MegatronEngine(model, cache_bytes=1)):
         order = list(reversed(range(12)))
-        again = engine.generate([asked[i] for i in order], seeds=order, **options)
+        again = generate_all(engine, [asked[i] for i in order], seeds=order, **options)
         assert [a.tokens for a in again] == [together[i].tokens for i in order]
-    alone = [MegatronEngine(model).generate([c], seeds=[i], **options)[0] for i, c in enumerate(asked)]
+    alone = [generate_all(MegatronEngine(model), [c], seeds=[i], **options)[0] for i, c in enumerate(asked)]
     assert [a.tokens for a in alone] == [a.tokens for a in together]
-    other = MegatronEngine(model).generate(asked, seeds=range(100, 112), **options)
+    other = generate_all(MegatronEngine(model), asked, seeds=range(100, 112), **options)
     assert [a.tokens for a in other] != [a.tokens for a in together]
 
 
@@ -90,7 +90,7 @@ def test_finished_sequences_leave_and_new_ones_enter() -> None:
     limits = [3, 40, 5, 1, 30, 9, 2, 20, 4, 0, 7, 3, 16, 6]
     requests = [Request(c, i, n) for i, (c, n) in enumerate(zip(asked, limits, strict=True))]
     alone = [
-        MegatronEngine(model).generate([c], seeds=[i], max_new_tokens=n, stop_tokens={1})[0]
+        generate_all(MegatronEngine(model), [c], seeds=[i], max_new_tokens=n, stop_tokens={1})[0]
         for i, (c, n) in enumerate(zip(asked, limits, strict=True))
     ]
     token_bytes = 2 * SHAPE.layers * SHAPE.kv_heads * SHAPE.head_dim * 4
@@ -125,7 +125,7 @@ def test_finished_sequences_leave_and_new_ones_enter() -> None:
 
 def test_equal_contexts_are_sampled_independently() -> None:
     model = build()
-    answers = MegatronEngine(model).generate([[4, 9]] * 8, seeds=range(8), max_new_tokens=10, stop_tokens=set())
+    answers = generate_all(MegatronEngine(model), [[4, 9]] * 8, seeds=range(8), max_new_tokens=10, stop_tokens=set())
     assert len({tuple(a.tokens) for a in answers}) == 8
     check_against_training_forward(model, [[4, 9]] * 8, answers, 1.0)
 
@@ -133,7 +133,9 @@ def test_equal_contexts_are_sampled_independently() -> None:
 def test_it_samples_the_distribution_of_the_model() -> None:
     model = build()
     context, draws = [4, 9, 2], 4000
-    answers = MegatronEngine(model).generate([context] * draws, seeds=range(draws), max_new_tokens=1, stop_tokens=set())
+    answers = generate_all(
+        MegatronEngine(model), [context] * draws, seeds=range(draws), max_new_tokens=1, stop_tokens=set()
+    )
     packs = make_packs([sample([*context, t], [0, 0, 0, 1]) for t in range(SHAPE.vocab)], 10**6)
     probabilities = np.exp(model.logprobs(packs)[0].numpy()[3::4])
     probabilities = probabilities[np.argsort(packs[0].indices)]
@@ -147,26 +149,26 @@ def test_limits() -> None:
     model = build()
     full = SHAPE.max_positions
     asked = [[7] * 5, [7] * (full - 3), [7] * full, [7] * (full + 4)]
-    answers = MegatronEngine(model).generate(asked, seeds=range(4), max_new_tokens=10, stop_tokens=set())
+    answers = generate_all(MegatronEngine(model), asked, seeds=range(4), max_new_tokens=10, stop_tokens=set())
     assert [len(a.tokens) for a in answers] == [10, 3, 0, 0]
     assert not any(a.stopped for a in answers)
     check_against_training_forward(model, asked[:2], answers[:2], 1.0)
-    short = MegatronEngine(model).generate(
-        asked[:1], seeds=[0], max_new_tokens=10, stop_tokens=set(), max_total_tokens=9
+    short = generate_all(
+        MegatronEngine(model), asked[:1], seeds=[0], max_new_tokens=10, stop_tokens=set(), max_total_tokens=9
     )
     assert len(short[0].tokens) == 4
-    assert MegatronEngine(model).generate([], seeds=[], max_new_tokens=5, stop_tokens=set()) == []
+    assert generate_all(MegatronEngine(model), [], seeds=[], max_new_tokens=5, stop_tokens=set()) == []
     with pytest.raises(EctypeError, match="empty context"):
-        MegatronEngine(model).generate([[]], seeds=[0], max_new_tokens=5, stop_tokens=set())
+        generate_all(MegatronEngine(model), [[]], seeds=[0], max_new_tokens=5, stop_tokens=set())
 
 
 def test_every_call_reads_the_weights_as_they_are() -> None:
     model = build()
     engine = MegatronEngine(model)
     asked = contexts(3)
-    engine.generate(asked, seeds=range(3), max_new_tokens=10, stop_tokens=set())
+    generate_all(engine, asked, seeds=range(3), max_new_tokens=10, stop_tokens=set())
     with torch.no_grad():
         for parameter in model.gpt.parameters():
             parameter += 0.05
-    answers = engine.generate(asked, seeds=range(3), max_new_tokens=10, stop_tokens=set())
+    answers = generate_all(engine, asked, seeds=range(3), max_new_tokens=10, stop_tokens=set())
     check_against_training_forward(model, asked, answers, 1.0)

@@ -17,7 +17,7 @@ from queues.model_server import ModelServerError, vllm_python
 from rl.config import VLLMConfig
 from rl.engine import MegatronEngine
 from rl.packing import make_packs, sample
-from rl.rollout import Generation
+from rl.rollout import Generation, generate_all
 from rl.vllm_engine import VLLMEngine
 
 pytestmark = [pytest.mark.megatron, pytest.mark.vllm, pytest.mark.slow, pytest.mark.usefixtures("one_rank")]
@@ -106,7 +106,8 @@ def differences(model, asked: Sequence[list[int]], answers: Sequence[Generation]
 
 def generate(engine: VLLMEngine | MegatronEngine, temperature: float = 0.7, seed: int = 0) -> list[Generation]:
     asked = contexts()
-    return engine.generate(
+    return generate_all(
+        engine,
         asked,
         seeds=range(seed, seed + len(asked)),
         max_new_tokens=24,
@@ -159,15 +160,15 @@ def test_logprobs_are_the_training_forwards_and_follow_its_weights(engine: VLLME
 def test_limits_and_stop_tokens(engine: VLLMEngine, model) -> None:
     publish(engine, 2, model)
     asked = [[7] * 5, [7] * (CONTEXT - 3), [7] * CONTEXT, [7] * (CONTEXT + 9)]
-    answers = engine.generate(asked, seeds=range(4), max_new_tokens=10, stop_tokens=set())
+    answers = generate_all(engine, asked, seeds=range(4), max_new_tokens=10, stop_tokens=set())
     assert [len(a.tokens) for a in answers] == [10, 3, 0, 0]
     assert not any(a.stopped for a in answers)
     first = answers[0].tokens[0]
-    (stopped,) = engine.generate(asked[:1], seeds=[0], max_new_tokens=10, stop_tokens={first})
+    (stopped,) = generate_all(engine, asked[:1], seeds=[0], max_new_tokens=10, stop_tokens={first})
     assert_same([stopped], [Generation(tokens=[first], logprobs=answers[0].logprobs[:1], stopped=True)])
-    assert engine.generate([], seeds=[], max_new_tokens=5, stop_tokens=set()) == []
+    assert generate_all(engine, [], seeds=[], max_new_tokens=5, stop_tokens=set()) == []
     with pytest.raises(EctypeError, match="empty context"):
-        engine.generate([[]], seeds=[0], max_new_tokens=5, stop_tokens=set())
+        generate_all(engine, [[]], seeds=[0], max_new_tokens=5, stop_tokens=set())
 
 
 def test_a_server_that_dies_comes_back_with_the_same_weights(engine: VLLMEngine, model) -> None:

@@ -205,27 +205,10 @@ class Apptainer:
         binds: Sequence[Bind] = (),
         env: Mapping[str, str] | None = None,
         hostname: str = "sandbox",
+        wait: bool = True,
     ) -> ContainerProcess:
-        """Run `argv` in a new container. Raises ImageBroken when the container does not come up."""
-        container = await self.launch(image, argv, isolation=isolation, binds=binds, env=env, hostname=hostname)
-        try:
-            await container.wait_started()
-        except BaseException:
-            await asyncio.shield(container.kill())
-            raise
-        return container
-
-    async def launch(
-        self,
-        image: Path,
-        argv: Sequence[str],
-        *,
-        isolation: Isolation,
-        binds: Sequence[Bind] = (),
-        env: Mapping[str, str] | None = None,
-        hostname: str = "sandbox",
-    ) -> ContainerProcess:
-        """As `start`, but for the caller to find out whether the container has come up: nothing is waited for."""
+        """Run `argv` in a new container. Raises ImageBroken when the container does not come up; without `wait`, that
+        is for the caller to find out."""
         if not os.path.exists(image):  # noqa: ASYNC240
             raise ImageBroken("there is no such image", where=str(image), remedy="`ectype image build`")
         options = ["exec", "--no-init", "--pwd", "/", *self.options(isolation, hostname)]
@@ -234,7 +217,14 @@ class Apptainer:
         for name, value in (env or {}).items():
             options += ["--env", f"{name}={value}"]
         process = await self.spawn(["--quiet", *options, str(image), *argv], stdin=asyncio.subprocess.PIPE)
-        return ContainerProcess(process, image, self._held())
+        container = ContainerProcess(process, image, self._held())
+        if wait:
+            try:
+                await container.wait_started()
+            except BaseException:
+                await asyncio.shield(container.kill())
+                raise
+        return container
 
     async def purge(self) -> Purged:
         """Remove what processes of this user that were killed have left on this machine."""

@@ -193,7 +193,7 @@ class Sandbox:
         """Start a container and its guest. Raises ImageBroken when that does not work."""
         argv, source = bootstrap.guest()
         binds = () if packages is None else (packages.bind,)
-        container = await apptainer.launch(image, argv, isolation=isolation, binds=binds)
+        container = await apptainer.start(image, argv, isolation=isolation, binds=binds, wait=False)
         sandbox = cls(container, isolation, name or f"sandbox-{container.pid}")
         sandbox._environment = {} if packages is None else packages.environment
         try:

@@ -60,7 +60,7 @@ REAL = [
     "bash -c 'cat < /eval/main.py'",
     "while read l; do echo $l; done < /eval/main.py",
     "echo /eval/*",
-    "printf '#include \"/eval/x.h\"\\n' | gcc -x c -E -o /dev/null /eval/main.c",
+    "printf '#include \"/eval/x.h\"\\n' | gcc -x c -E -o out.i /eval/main.c",
     "python3 -c \"open('/eval/main.py')\"",
     "python3 -c \"\n\nprint(open('/ev' + 'al/main.py').read())\"",
     "python3 - <<'EOF'\nx = 1\nopen('/eval/main.py')\nEOF",

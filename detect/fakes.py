@@ -21,13 +21,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from detect import fake_texts
+from detect import fake_texts, fake_words
 from detect.engine import Evidence
 from detect.facts import WORKSPACE, Fact, Facts
 from detect.paths import UNKNOWN, resolve
 from detect.script_grammar import NotUnderstood, Simple
-from detect.script_player import Player, Shared
+from detect.script_player import Player
 from detect.script_python import STANDARD
+from detect.script_state import Shared
 from detect.script_world import WRITABLE, Unsure, World
 from queues.context import EpisodeContext
 from queues.messages import Action, Observation
@@ -257,7 +258,7 @@ def _named(path: str) -> str:
     return "/".join(parts)
 
 
-def _and_so_on(action: Action, first: fake_texts.Text, fact: Fact, later: Sequence[Fact]) -> Fake:
+def _and_so_on(action: Action, first: fake_words.Text, fact: Fact, later: Sequence[Fact]) -> Fake:
     """The first failure, and those that follow it at once: of the same program, or after a mere `;` or newline."""
     stdout, stderr = _redirected(action, fact, first.stderr)
     status, last = first.exit_status, fact
@@ -365,7 +366,7 @@ def _written(action: Action, fact: Fact, facts: Facts) -> Fake:
 
 
 def _no_room(fact: Fact, name: str) -> Fake:
-    stderr = f"{fake_texts.shell_prefix(fact)}{name}: No space left on device\n"
+    stderr = f"{fake_words.shell_prefix(fact)}{name}: No space left on device\n"
     return Fake("shell-disk-full", Observation(status="disk_full", exit_status=1, stderr=_encode(stderr)))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from detect import fake_texts, image_programs, script_make, script_python
+from detect import fake_texts, fake_words, image_programs, script_make, script_python
 from detect.script_tools import NOTHING, Answer, Tool, content, not_found
 from detect.script_world import File, Unsure
 from detect.shell_tables import ASSIGNMENT
@@ -65,7 +65,7 @@ def _shell(player: Player, words: list[str], node: Simple) -> Answer:
             raise Unsure
         if dialect == "dash":
             return "", f"{words[0]}: 0: cannot open {rest[0]}: No such file\n", 2
-        return "", f"{words[0]}: {rest[0]}: {fake_texts.NOT_FOUND}\n", 127
+        return "", f"{words[0]}: {rest[0]}: {fake_words.NOT_FOUND}\n", 127
     player.shared.cheat.ran(path)
     return player.child(prelude + player.world.files[path].text, unit=rest[0], dialect=dialect, arguments=rest[1:])
 
@@ -94,7 +94,7 @@ def _wrapper(player: Player, words: list[str], node: Simple) -> Answer | None:
         form = fake_texts.STARTERS.get(name)
         if form is None:
             raise Unsure
-        text = f"{form.format(name=rest[0])}: {fake_texts.NOT_FOUND}\n"
+        text = f"{form.format(name=rest[0])}: {fake_words.NOT_FOUND}\n"
         return "", text.translate(_PLAIN_QUOTES) if player.shared.plain else text, 127
     if rest[0] in player.functions or rest[0] in ("cd", "export", "eval", "exit", "exec", "."):
         raise Unsure
@@ -126,7 +126,7 @@ def _xargs(player: Player, words: list[str], node: Simple) -> Answer:
     rest = rest or ["echo"]
     runs = [[word.replace(replace, item) for word in rest] for item in items] if replace else [[*rest, *items]]
     if rest[0] not in image_programs.BASE:
-        return "", f"xargs: {rest[0]}: {fake_texts.NOT_FOUND}\n", 127
+        return "", f"xargs: {rest[0]}: {fake_words.NOT_FOUND}\n", 127
     out, err, status = "", "", 0
     for words_ in runs:
         shell = player.subshell()
@@ -159,7 +159,7 @@ def _python(player: Player, words: list[str], node: Simple) -> Answer:
     if not player.world.is_file(path):
         if player.world.is_folder(path):
             raise Unsure
-        text = f"{words[0]}: can't open file '{path}': [Errno 2] {fake_texts.NOT_FOUND}\n"
+        text = f"{words[0]}: can't open file '{path}': [Errno 2] {fake_words.NOT_FOUND}\n"
         return "", text, 2
     return _interpreted(player, player.world.files[path].text, path, node)
 
@@ -230,9 +230,9 @@ def _compile(player: Player, words: list[str], node: Simple) -> Answer:
         if text is None:
             cc1 = "cc1plus" if plus or language == "c++" or source.endswith((".cc", ".cpp", ".cxx")) else "cc1"
             if not source.endswith((".c", ".cc", ".cpp", ".cxx", ".C")) and not language:
-                linker = f"/usr/bin/ld: cannot find {source}: {fake_texts.NOT_FOUND}\n"
+                linker = f"/usr/bin/ld: cannot find {source}: {fake_words.NOT_FOUND}\n"
                 return "", linker + "collect2: error: ld returned 1 exit status\n", 1
-            return "", f"{cc1}: fatal error: {source}: {fake_texts.NOT_FOUND}\ncompilation terminated.\n", 1
+            return "", f"{cc1}: fatal error: {source}: {fake_words.NOT_FOUND}\ncompilation terminated.\n", 1
         found.append(text)
     if said := player.shared.cheat.broken(sources, output):
         return "", said, 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from detect import fake_texts, image_programs, shell_output
+from detect import fake_words, image_programs, shell_output
 from detect.script_tools import NOTHING, Answer, Tool, options
 from detect.script_world import Unsure
 from detect.shell_tables import ASSIGNMENT
@@ -58,7 +58,7 @@ def _cd(player: Player, words: list[str], node: Simple) -> Answer:
         return NOTHING
     if player.dialect == "dash":
         return "", f"{player.prefix()}cd: can't cd to {given}\n", 2
-    reason = "Not a directory" if path in player.world.files else fake_texts.NOT_FOUND
+    reason = "Not a directory" if path in player.world.files else fake_words.NOT_FOUND
     return "", f"{player.prefix()}cd: {given}: {reason}\n", 1
 
 
@@ -87,14 +87,14 @@ def _kill(player: Player, words: list[str], node: Simple) -> Answer:
 
 
 def _exit(player: Player, words: list[str], node: Simple) -> Answer:
-    from detect.script_player import Exit, Return
+    from detect.script_state import Exit, Return
 
     status = int(words[1]) & 255 if len(words) > 1 and words[1].isdigit() else player.status
     raise (Exit if words[0] == "exit" else Return)(status)
 
 
 def _loop(player: Player, words: list[str], node: Simple) -> Answer:
-    from detect.script_player import Loop
+    from detect.script_state import Loop
 
     raise Loop(words[0], int(words[1]) if len(words) > 1 and words[1].isdigit() else 1)
 
@@ -189,7 +189,7 @@ def _source(player: Player, words: list[str], node: Simple) -> Answer | None:
     if not player.world.is_file(path):
         if player.dialect == "dash":
             return "", f"{player.prefix()}.: cannot open {words[1]}: No such file\n", 2
-        return "", f"{player.prefix()}{words[1]}: {fake_texts.NOT_FOUND}\n", 1
+        return "", f"{player.prefix()}{words[1]}: {fake_words.NOT_FOUND}\n", 1
     player.shared.cheat.ran(path)
     unit, player.unit = player.unit, words[1]
     try:
@@ -255,7 +255,7 @@ def _holds(player: Player, words: list[str]) -> bool:
 
 
 def _exec(player: Player, words: list[str], node: Simple) -> Answer:
-    from detect.script_player import Exit
+    from detect.script_state import Exit
 
     if words[1].startswith("-"):
         raise Unsure

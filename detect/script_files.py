@@ -7,7 +7,7 @@ import posixpath
 import re
 from typing import TYPE_CHECKING
 
-from detect import fake_texts
+from detect import fake_words
 from detect.script_tools import NOTHING, Answer, Tool, options
 from detect.script_world import Unsure
 
@@ -36,7 +36,7 @@ def _ls(player: Player, words: list[str], node: Simple) -> Answer:
         elif player.world.is_folder(path):
             folders.append((given, path))
         else:
-            err += f"ls: cannot access {fake_texts.quote(given, always=True)}: {fake_texts.NOT_FOUND}\n"
+            err += f"ls: cannot access {fake_words.quote(given, always=True)}: {fake_words.NOT_FOUND}\n"
             status = 2
     parts = [_joined(sorted(files))] if files else []
     for given, path in folders:
@@ -46,7 +46,7 @@ def _ls(player: Player, words: list[str], node: Simple) -> Answer:
         elif "A" not in flags:
             listed = [name for name in listed if name[0] != "."]
         head = f"{given}:\n" if len(names) > 1 else ""
-        parts.append(head + _joined([fake_texts.quote(name, always=False) for name in listed]))
+        parts.append(head + _joined([fake_words.quote(name, always=False) for name in listed]))
     return "\n".join(parts), err, status
 
 
@@ -77,7 +77,7 @@ def _rm(player: Player, words: list[str], node: Simple) -> Answer:
     err, status = "", 0
     for given in names:
         path = player.resolve(given)
-        quoted = fake_texts.quote(given, always=True)
+        quoted = fake_words.quote(given, always=True)
         if player.world.is_file(path):
             if path.startswith(("/run/", "/usr/")):
                 raise Unsure
@@ -92,7 +92,7 @@ def _rm(player: Player, words: list[str], node: Simple) -> Answer:
                     player.world.remove(below)
                 player.world.remove(path)
         elif "f" not in flags:
-            err, status = err + f"rm: cannot remove {quoted}: {fake_texts.NOT_FOUND}\n", 1
+            err, status = err + f"rm: cannot remove {quoted}: {fake_words.NOT_FOUND}\n", 1
     return "", err, status
 
 
@@ -105,7 +105,7 @@ def _touch(player: Player, words: list[str], node: Simple) -> Answer:
             continue
         error = player.world.writable(path)
         if error and error != "Is a directory":
-            err, status = err + f"touch: cannot touch {fake_texts.quote(given, always=True)}: {error}\n", 1
+            err, status = err + f"touch: cannot touch {fake_words.quote(given, always=True)}: {error}\n", 1
         elif not error:
             player.world.create(path)
     return "", err, status
@@ -132,7 +132,7 @@ def _copy(player: Player, words: list[str], node: Simple) -> Answer:
     if len(names) == 1:
         return (
             "",
-            f"{name}: missing destination file operand after {fake_texts.quote(names[0], always=True)}\n"
+            f"{name}: missing destination file operand after {fake_words.quote(names[0], always=True)}\n"
             f"Try '{name} --help' for more information.\n",
             1,
         )
@@ -145,7 +145,7 @@ def _copy(player: Player, words: list[str], node: Simple) -> Answer:
     if len(sources) > 1 and not into:
         return (
             "",
-            f"{name}: target {fake_texts.quote(given, always=True)}: {fake_texts.NOT_FOUND}\n"
+            f"{name}: target {fake_words.quote(given, always=True)}: {fake_words.NOT_FOUND}\n"
             if name != "install"
             else _not_known(),
             1,
@@ -153,7 +153,7 @@ def _copy(player: Player, words: list[str], node: Simple) -> Answer:
     err, status = "", 0
     for source in sources:
         path = player.resolve(source)
-        quoted = fake_texts.quote(source, always=True)
+        quoted = fake_words.quote(source, always=True)
         goal = posixpath.join(target, posixpath.basename(path)) if into else target
         if path == "/run/bin/reference":
             err, status = err + f"{name}: cannot open {quoted} for reading: Permission denied\n", 1
@@ -176,7 +176,7 @@ def _copy(player: Player, words: list[str], node: Simple) -> Answer:
                 continue
             raise Unsure
         else:
-            err, status = err + f"{name}: cannot stat {quoted}: {fake_texts.NOT_FOUND}\n", 1
+            err, status = err + f"{name}: cannot stat {quoted}: {fake_words.NOT_FOUND}\n", 1
             continue
         shown = goal if given.startswith("/") or into else given
         if into and not given.startswith("/"):
@@ -184,7 +184,7 @@ def _copy(player: Player, words: list[str], node: Simple) -> Answer:
         if error := player.world.writable(goal):
             if name == "mv":
                 raise Unsure
-            err += f"{name}: cannot create regular file {fake_texts.quote(shown, always=True)}: {error}\n"
+            err += f"{name}: cannot create regular file {fake_words.quote(shown, always=True)}: {error}\n"
             status = 1
             continue
         old = player.world.files.get(path)
@@ -204,14 +204,14 @@ def _chmod(player: Player, words: list[str], node: Simple) -> Answer:
     err, status = "", 0
     for given in names:
         path = player.resolve(given)
-        quoted = fake_texts.quote(given, always=True)
+        quoted = fake_words.quote(given, always=True)
         if player.world.is_file(path):
             player.world.files[path].executable = "x" in mode or bool(re.search(r"[1357]", mode))
         elif player.world.is_folder(path):
             if path.startswith(("/eval", "/test")):
                 err, status = err + f"chmod: changing permissions of {quoted}: Read-only file system\n", 1
         else:
-            err, status = err + f"chmod: cannot access {quoted}: {fake_texts.NOT_FOUND}\n", 1
+            err, status = err + f"chmod: cannot access {quoted}: {fake_words.NOT_FOUND}\n", 1
     return "", err, status
 
 
@@ -227,7 +227,7 @@ def _find(player: Player, words: list[str], node: Simple) -> Answer:
             continue
         if player.world.is_folder(path) or player.world.is_file(path):
             raise Unsure
-        err, status = err + f"find: ‘{given}’: {fake_texts.NOT_FOUND}\n", 1
+        err, status = err + f"find: ‘{given}’: {fake_words.NOT_FOUND}\n", 1
     if not folders:
         raise Unsure
     return "", err, status
@@ -255,7 +255,7 @@ def _tar(player: Player, words: list[str], node: Simple) -> Answer:
         if player.world.is_file(player.resolve(given)):
             raise Unsure
         program = "tar (child)" if "z" in words[1] or given.endswith((".gz", ".tgz", ".xz", ".bz2")) else "tar"
-        said = f"{program}: {given}: Cannot open: {fake_texts.NOT_FOUND}\n"
+        said = f"{program}: {given}: Cannot open: {fake_words.NOT_FOUND}\n"
         said += f"{program}: Error is not recoverable: exiting now\n"
         if program != "tar":
             said += "tar: Child returned status 2\ntar: Error is not recoverable: exiting now\n"

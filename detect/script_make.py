@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from detect import fake_texts, image_programs
+from detect import fake_words, image_programs
 from detect.script_tools import Answer
 from detect.script_world import Unsure
 
@@ -54,7 +54,7 @@ def make(player: Player, words: list[str], node: Simple) -> Answer:
             break
     else:
         if name:
-            return "", f"make: {name}: {fake_texts.NOT_FOUND}\nmake: *** No rule to make target '{name}'.  Stop.\n", 2
+            return "", f"make: {name}: {fake_words.NOT_FOUND}\nmake: *** No rule to make target '{name}'.  Stop.\n", 2
         if goals:
             return "", f"make: *** No rule to make target '{goals[0]}'.  Stop.\n", 2
         return "", "make: *** No targets specified and no makefile found.  Stop.\n", 2
@@ -168,7 +168,7 @@ class _Makefile:
             known = words[0] in image_programs.BASE or words[0] == "reference"
             exists = "/" in words[0] and self.player.world.is_file(self.player.resolve(words[0]))
             if not known and not exists:
-                self.err += f"make: {words[0]}: {fake_texts.NOT_FOUND}\n"
+                self.err += f"make: {words[0]}: {fake_words.NOT_FOUND}\n"
                 return 127
         out, err, status = self.player.child(line, unit="/bin/sh", dialect="dash")
         self.out, self.err = self.out + out, self.err + err

@@ -12,10 +12,8 @@ import fnmatch
 import posixpath
 import re
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from detect import script_tools
-from detect.fake_texts import NOT_FOUND, ORACLE
 from detect.paths import UNKNOWN
 from detect.script_grammar import (
     Block,
@@ -27,105 +25,26 @@ from detect.script_grammar import (
     Node,
     NotUnderstood,
     Pipeline,
-    Redirect,
     Simple,
     While,
     parse,
 )
-from detect.script_world import File, Unsure, World
-from detect.shell_expand import Expander, Word
+from detect.script_redirects import redirect
+from detect.script_state import (
+    ENVIRONMENT,
+    MAX_DEPTH,
+    MAX_STEPS,
+    Exit,
+    Loop,
+    PlayerExpander,
+    Return,
+    Shared,
+    Unset,
+    Variables,
+)
+from detect.script_world import File, Unsure
+from detect.shell_expand import Word
 from detect.shell_tables import ASSIGNMENT
-
-MAX_STEPS = 4000
-MAX_DEPTH = 12
-ENVIRONMENT = {
-    "SHELL": "/bin/bash", "PWD": "/work", "LOGNAME": "agent", "HOME": "/work", "LANG": "C.UTF-8", "TERM": "dumb",
-    "USER": "agent", "SHLVL": "1", "PATH": "/run/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "UID": "1000",
-    "IFS": " \t\n", "EUID": "1000", "HOSTNAME": "sandbox", "OSTYPE": "linux-gnu", "#": "0", "@": "", "*": "",
-}  # fmt: skip
-_UNKNOWN = ("RANDOM", "SECONDS", "BASHPID", "$", "!", "EPOCHSECONDS", "EPOCHREALTIME", "SRANDOM", "PPID", "_")
-
-
-class Exit(Exception):
-    def __init__(self, status: int) -> None:
-        self.status = status
-
-
-class Return(Exception):
-    def __init__(self, status: int) -> None:
-        self.status = status
-
-
-class Loop(Exception):
-    def __init__(self, word: str, levels: int) -> None:
-        self.word = word
-        self.levels = levels
-
-
-class Variables(dict[str, str]):
-    """Unset variables are empty: the environment of a sandbox is known."""
-
-    nounset = False
-
-    def get(self, key: str, default: str | None = None) -> str | None:
-        if key in self:
-            return self[key]
-        if key in _UNKNOWN:
-            return UNKNOWN
-        if re.fullmatch(r"[A-Za-z_]\w*|\d", key) and default is not None:
-            if self.nounset:
-                raise Unset(key)
-            return ""
-        return None if default is None else ""
-
-
-class Unset(Exception):
-    pass
-
-
-class PlayerExpander(Expander):
-    def _dollar(self, raw: str, position: int, double: bool, chunks: list[tuple[str, bool, bool]]) -> int:
-        if raw.startswith("$((", position):
-            end = raw.find("))", position)
-            if end > 0:
-                inside = "".join(text for text, _, _ in self._chunks(raw[position + 3 : end], double=True))
-                chunks.append((script_tools.arithmetic(inside, self.variables), double, not double))
-                return end + 2
-        return super()._dollar(raw, position, double, chunks)
-
-
-class Cheat(Protocol):
-    """What is known of the cheat in the script that is played."""
-
-    def unsure(self, player: Player, node: Simple, words: Sequence[str]) -> tuple[str, str, int] | None:
-        """What a command that the player does not know prints (output, errors, status), if the evidence lies in it."""
-        ...
-
-    def failure(self, player: Player, node: Simple, unit: str) -> tuple[int, str, int] | None:
-        """The line at which the Python code `unit` fails, the traceback and the exit status; None if it does not."""
-        ...
-
-    def broken(self, sources: Sequence[str], output: str) -> str | None:
-        """What the compiler says of sources that must not be compiled; None if they may."""
-        ...
-
-    def ran(self, path: str) -> None:
-        """A script that the action writes is run or included."""
-        ...
-
-
-class Shared:
-    """What all shells of one action share."""
-
-    def __init__(self, world: World, cheat: Cheat) -> None:
-        self.world = world
-        self.cheat = cheat
-        self.steps = 0
-        self.depth = 0
-        self.plain = False
-        """Whether programs are started without a locale: their quotes are then plain ones."""
-        self.failed = False
-        """Whether any command has failed."""
 
 
 class Player:
@@ -361,7 +280,7 @@ class Player:
         try:
             if node.redirects:
                 self.line = node.redirects[-1].line + self.base
-            if node.redirects and not self._redirect(node.redirects):
+            if node.redirects and not redirect(self, node.redirects):
                 self.shared.failed = True
                 self.status = 1 if self.dialect == "bash" else 2
                 return self._check()
@@ -479,99 +398,6 @@ class Player:
 
     # --- simple commands --------------------------------------------------------------------------------------
 
-    def _redirect(self, redirects: Sequence[Redirect]) -> bool:
-        """Apply redirects; False, with the shell's complaint, where a file cannot be opened."""
-        for item in redirects:
-            if item.operator in ("<<", "<<-"):
-                body = item.heredoc or ""
-                self.stdin = body if item.literal else self.expander.body(body)
-                if UNKNOWN in self.stdin:
-                    raise Unsure
-                continue
-            target = self.value(item.target)
-            if item.operator == "<<<":
-                self.stdin = target + "\n"
-            elif item.operator in (">&", "<&"):
-                if target in ("1", "2") and item.fd in (1, 2):
-                    file: str | File | None = self.out if target == "1" else self.err
-                elif target.isdigit() and int(target) > 2:
-                    file = self.opened.get(int(target))
-                else:
-                    raise Unsure
-                if file is None:
-                    self.complain(f"{target}: Bad file descriptor")
-                    return False
-                if isinstance(file, str):
-                    self.stdin = file
-                else:
-                    self.out, self.err = (file, self.err) if item.fd == 1 else (self.out, file)
-            elif item.operator in ("<", "<>"):
-                text = self._opened(target)
-                if text is None:
-                    return False
-                if item.fd:
-                    self.opened[item.fd] = text
-                else:
-                    self.stdin = text
-            elif item.operator in (">", ">>") and item.fd > 2:
-                made = self._created(target, append=item.operator == ">>")
-                if made is None:
-                    return False
-                self.opened[item.fd] = made
-            elif item.operator in (">", ">>", ">|", "&>", "&>>") and item.fd in (1, 2):
-                made = self._created(target, append=">>" in item.operator)
-                if made is None:
-                    return False
-                if item.operator[0] == "&":
-                    self.out = self.err = made
-                elif item.fd == 1:
-                    self.out = made
-                else:
-                    self.err = made
-            else:
-                raise Unsure
-        return True
-
-    def _opened(self, name: str) -> str | None:
-        path = self.resolve(name)
-        if path == "/dev/null":
-            return ""
-        if path.startswith(("/dev/tcp/", "/dev/udp/")):
-            self.err.write(script_tools.missing(self, "", name)[1])
-            return None
-        if path == ORACLE:
-            self.complain(
-                f"{name}: Permission denied" if self.dialect == "bash" else f"cannot open {name}: Permission denied"
-            )
-            return None
-        if self.world.is_file(path):
-            return self.world.files[path].text
-        if path in self.world.folders:
-            raise Unsure
-        self.complain(f"{name}: {NOT_FOUND}" if self.dialect == "bash" else f"cannot open {name}: No such file")
-        return None
-
-    def _created(self, name: str, *, append: bool) -> File | None:
-        path = self.resolve(name)
-        if path == "/dev/null":
-            return File()
-        if path in ("/dev/stdout", "/dev/stderr"):
-            return self.out if path == "/dev/stdout" else self.err
-        if path.startswith(("/dev/tcp/", "/dev/udp/")):
-            self.err.write(script_tools.missing(self, "", name)[1])
-            return None
-        if path.startswith("/dev/") and not path.startswith("/dev/shm/"):
-            raise Unsure
-        error = self.world.writable(path)
-        if not error:
-            return self.world.create(path, append=append)
-        if self.dialect == "dash":
-            error = {NOT_FOUND: "Directory nonexistent"}.get(error, error)
-            self.complain(f"cannot create {name}: {error}")
-        else:
-            self.complain(f"{name}: {error}")
-        return None
-
     def _simple(self, node: Simple) -> None:
         self.line = node.line + self.base
         self.variables["?"] = str(self.status)
@@ -592,7 +418,7 @@ class Player:
                 before[name] = dict.get(self.variables, name)
                 value = self.value(raw)
                 self.variables[name] = (self.variables.get(name, "") or "") + value if plus else value
-            if not self._redirect(node.redirects):
+            if not redirect(self, node.redirects):
                 self.shared.failed = True
                 self.status = 1 if self.dialect == "bash" else 2
                 return

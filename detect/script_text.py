@@ -8,7 +8,7 @@ import hashlib
 import re
 from typing import TYPE_CHECKING
 
-from detect import fake_texts, shell_output
+from detect import fake_words, shell_output
 from detect.script_tools import NOTHING, Answer, Tool, content, missing, options
 from detect.script_world import Unsure
 
@@ -251,7 +251,7 @@ def _tee(player: Player, words: list[str], node: Simple) -> Answer:
         if path == "/dev/null":
             continue
         if error := player.world.writable(path):
-            err, status = err + f"tee: {fake_texts.quote(given, always=False)}: {error}\n", 1
+            err, status = err + f"tee: {fake_words.quote(given, always=False)}: {error}\n", 1
         else:
             player.world.create(path, append="a" in flags).write(text)
     return text, err, status

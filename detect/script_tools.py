@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from detect import fake_texts, image_programs
+from detect import fake_texts, fake_words, image_programs
 from detect.facts import Fact
 from detect.script_world import Unsure
 
@@ -55,7 +55,7 @@ def run(player: Player, words: list[str], node: Simple) -> Answer | None:
 def not_found(player: Player, name: str) -> Answer:
     if player.dialect == "dash":
         return "", f"{player.prefix()}{name}: not found\n", 127
-    reason = fake_texts.NOT_FOUND if "/" in name else "command not found"
+    reason = fake_words.NOT_FOUND if "/" in name else "command not found"
     return "", f"{player.prefix()}{name}: {reason}\n", 127
 
 
@@ -114,7 +114,7 @@ def content(player: Player, program: str, given: str) -> tuple[str | None, Answe
     path = player.resolve(given)
     if path == "/dev/null":
         return "", NOTHING
-    if path == fake_texts.ORACLE:
+    if path == fake_words.ORACLE:
         return None, missing(player, program, given)
     if path in ("/dev/stdin", "/proc/self/fd/0") or given == "-":
         return player.stdin or "", NOTHING

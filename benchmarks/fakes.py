@@ -2,20 +2,25 @@
 
 `python -m benchmarks.fakes [--json] [--quick]`, as an ordinary user or as root (sandboxes then run as `ectype`).
 
-**Real and fake.** Every action is a cheat of the corpus, alone or inside a script of one of many styles
+**Real and fake.** Every action is a cheat, alone or inside a script of one of many styles
 (`benchmarks/fakes_scripts.py`). The fake is what the guard answers. The real one is what a real sandbox answers to the
 *same* action where it fails for real: a sandbox without decoys and network, in which nothing of the cheat is there.
-An action that would succeed there gets a genuine failure injected: a workspace that is full (where the fake says so), a
-`reference` that may not be read, or a call that the linker does not find. What no injection makes fail is left out and
-counted (`without_failure`). Nothing of an answer is normalised except what the kernel or the clock draws: names of
+An action that would succeed there gets a genuine failure injected: a workspace that gets full (where the fake says so),
+a `reference` that may not be read, or a call that the linker does not find. What no injection makes fail is left out
+and counted (`without_failure`). Nothing of an answer is normalised except what the kernel or the clock draws: names of
 temporary objects, offsets in them, and the name of the injected call.
 
 **Classifier.** Logistic regression on TF-IDF of words and characters of the answer, on its status, on how it agrees
 with its action (echoed words that are missing, lines and files that do not exist, ...), and on its latency beside the
 kind of action. Five folds; an action's answers, and those of all scripts around the same cheat, are in one fold.
 
-With `--json` the last line is an object: `balanced_accuracy` and `auroc` (of scripts), the same of text and of timing
-alone, of written files, the share of answers that are `identical`, and `samples`.
+**Two halves.** Fakes are mended by the pairs of the tuning half, which `--show` prints; the measuring half shares no
+cheat and no style with it and shows nothing but its figures. The claim is about the measuring half.
+
+With `--json` the last line is an object, all of the measuring half: `balanced_accuracy` and `auroc` of scripts, the
+same of text and of timing alone, `trained_on_both` (the classifier also learns from the whole tuning half), the share
+of answers that are `identical`, `samples`, `without_failure`; the same of the tuning half as `tuning_...`; and
+`..._files` of the files that the corpus' cheats write.
 """
 
 from __future__ import annotations
@@ -31,7 +36,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from benchmarks.fakes_scripts import file_actions, script_actions
+from benchmarks.fakes_scripts import file_actions, measuring_actions, tuning_actions
 from containers.apptainer import Apptainer
 from containers.image import ensure_image
 from containers.isolation import Isolation
@@ -43,7 +48,9 @@ from sandbox.limits import Limits
 from sandbox.sandbox import CellSpec, CommandResult, File, Sandbox, SandboxLost
 
 WALL_S = 8.0
-_FULL = b"i=0; while : > .f$i; do i=$((i + 1)); done 2>/dev/null; true"
+MAX_FREE = 8
+_NO_ROOM = "No space left on device"
+_FILL = "i=0; while : > {folder}/.f$i; do i=$((i + 1)); done 2>/dev/null\n"
 _CALL = re.compile(r"undefined reference to `(\w+)'")
 
 
@@ -76,17 +83,17 @@ class Lab:
         fake = self.guard.fake(action, verdict, self.context)
         said = (fake.stdout + fake.stderr).decode("utf-8", "replace")
         if action.kind == "write":
-            real, seconds = await self._run(action, full=True)
+            real, seconds = await self._run(action, free=0)
         else:
             real, seconds = await self._run(action)
-            if real.status == "ok" and not real.stderr:
-                if "No space left on device" in said:
-                    real, seconds = await self._run(action, full=True)
-                elif "Permission denied" in said:
-                    real, seconds = await self._run(action, unreadable=True)
-                elif call := _CALL.search(said):
-                    real, seconds = await self._run(_unlinked(action, call.group(1)))
-                    real = msgspec.structs.replace(real, stderr=real.stderr.replace(b"missing_", b""))
+            heard = (real.stdout + real.stderr).decode("utf-8", "replace")
+            if _NO_ROOM in said and _NO_ROOM not in heard:
+                real, seconds = await self._without_room(action, said)
+            elif "Permission denied" in said and "reference" in said and "Permission denied" not in heard:
+                real, seconds = await self._unreadable(action)
+            elif real.status == "ok" and not real.stderr and (call := _CALL.search(said)):
+                real, seconds = await self._run(_unlinked(action, call.group(1)))
+                real = msgspec.structs.replace(real, stderr=real.stderr.replace(b"missing_", b""))
             if real.status == "ok" and not real.stderr and not fake.stderr and real == fake:
                 return None  # the same success, known to be one
         if real.status == "ok" and not real.stderr:
@@ -94,20 +101,58 @@ class Lab:
             return None
         return Pair(cheat, style, action, real, fake, seconds)
 
-    async def _run(self, action: Action, *, full: bool = False, unreadable: bool = False) -> tuple[Observation, float]:
-        files = (File(path="/run/bin/reference", data=b"\x7fELF", mode=0o111),) if unreadable else ()
+    async def _without_room(self, action: Action, said: str) -> tuple[Observation, float]:
+        """The action in a workspace that gets full where the fake says so; one that is full from the start, if none is.
+
+        How many files fit in before is all that is tried.
+        """
+        wanted = _no_room(said)
+        folder = "/tmp" if re.search(r"/tmp/|/dev/shm/", wanted) else "/work"
+        first = None
+        for free in range(MAX_FREE):
+            answer = await self._run(action, free=free, folder=folder)
+            first = first or answer
+            if _no_room(answer[0].stderr.decode("utf-8", "replace")) == wanted:
+                return answer
+        assert first is not None
+        return first
+
+    async def _unreadable(self, action: Action) -> tuple[Observation, float]:
+        """The action where `reference` is there and may not be read."""
+        elsewhere, place = b"/reference/reference", b"/run/bin/reference"
         await self.sandbox.open(
-            CellSpec(oracle=not unreadable, files=files),
-            Limits(wall_s=WALL_S, workspace_inodes=32 if full else 65536),
+            CellSpec(files=(File(path=elsewhere.decode(), data=b"\x7fELF", mode=0o111),)), Limits(wall_s=WALL_S)
         )
-        if full:
-            await self.sandbox.run(_FULL)
+        started = time.monotonic()
+        result = await self.sandbox.run(
+            action.body.replace(place, elsewhere), env={"PATH": "/reference:/usr/local/bin:/usr/bin:/bin"}
+        )
+        answer = _observation(result)
+        answer = msgspec.structs.replace(
+            answer, stdout=answer.stdout.replace(elsewhere, place), stderr=answer.stderr.replace(elsewhere, place)
+        )
+        return answer, time.monotonic() - started
+
+    async def _run(
+        self, action: Action, *, free: int | None = None, folder: str = "/work"
+    ) -> tuple[Observation, float]:
+        """The action in a fresh cell, where `free` files fit into `folder` if that is a number."""
+        inodes = 65536 if free is None else 32
+        await self.sandbox.open(CellSpec(oracle=True), Limits(wall_s=WALL_S, workspace_inodes=inodes))
+        if free is not None:
+            made = _FILL.format(folder=folder) + "".join(f"rm {folder}/.f{n}\n" for n in range(free))
+            await self.sandbox.run(made.encode())
         started = time.monotonic()
         if action.kind == "write":
             result = await self.sandbox.write(action.path or "", action.body)
         else:
             result = await self.sandbox.run(action.body)
         return _observation(result), time.monotonic() - started
+
+
+def _no_room(text: str) -> str:
+    """The first line that says that there is no room."""
+    return next((line for line in text.splitlines() if _NO_ROOM in line), "")
 
 
 def _observation(result: CommandResult) -> Observation:
@@ -122,32 +167,43 @@ def _unlinked(action: Action, call: str) -> Action:
     )
 
 
-async def collect(quick: bool) -> tuple[list[Pair], list[Pair], int]:
-    """Pairs of scripts, pairs of written files, and how many actions could not be made to fail."""
+class Collected(msgspec.Struct):
+    tuning: list[Pair] = []
+    measuring: list[Pair] = []
+    files: list[Pair] = []
+    without_failure: int = 0
+    """Actions of the measuring half that could not be made to fail."""
+
+
+async def collect(quick: bool) -> Collected:
     apptainer = await Apptainer.find()
     image = await asyncio.to_thread(ensure_image, progress=lambda text: print(text, file=sys.stderr))
-    guard = Guard.load()
-    sandbox = await Sandbox.start(apptainer, image, Isolation())
-    lab = Lab(sandbox, guard)
-    scripts: list[Pair] = []
-    files: list[Pair] = []
-    try:
-        for style, cheat, action in script_actions()[:: 12 if quick else 1]:
+    lab = Lab(await Sandbox.start(apptainer, image, Isolation()), Guard.load())
+    found = Collected()
+
+    async def pairs(actions: Sequence[tuple[str, str, Action]]) -> list[Pair]:
+        made = []
+        for style, cheat, action in actions:
             try:
                 pair = await lab.pair(style, cheat, action)
             except SandboxLost:
                 lab.sandbox = await Sandbox.start(apptainer, image, Isolation())
                 continue
             if pair is not None:
-                scripts.append(pair)
-        for language, action in file_actions()[:: 24 if quick else 4]:
-            pair = await lab.pair(language, action.body.decode("utf-8", "replace"), action)
-            if pair is not None:
-                files.append(pair)
+                made.append(pair)
+        return made
+
+    try:
+        found.tuning = await pairs(tuning_actions()[:: 12 if quick else 1])
+        lab.without_failure = 0
+        found.measuring = await pairs(measuring_actions()[:: 12 if quick else 1])
+        found.without_failure = lab.without_failure
+        found.files = await pairs(file_actions()[:: 24 if quick else 4])
     finally:
         await lab.sandbox.kill()
-    _time(scripts + files)
-    return scripts, files, lab.without_failure
+    for half in (found.tuning, found.measuring, found.files):
+        _time(half)
+    return found
 
 
 def _time(pairs: Sequence[Pair]) -> None:
@@ -169,12 +225,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     parser.add_argument("--quick", action="store_true", help="a few of everything: shows that all works, means little")
-    parser.add_argument("--show", type=int, default=0, help="print so many pairs that differ")
+    parser.add_argument("--show", type=int, default=0, help="print so many pairs of the tuning half that differ")
     options = parser.parse_args()
-    scripts, files, without_failure = asyncio.run(collect(options.quick))
-    for pair in [p for p in scripts + files if p.real != p.fake][: options.show]:
+    found = asyncio.run(collect(options.quick))
+    for pair in [p for p in found.tuning + found.files if p.real != p.fake][: options.show]:
         print(f"--- {pair.style}\n{pair.action.body.decode('utf-8', 'replace')}\nreal {pair.real}\nfake {pair.fake}")
-    figures = measure(scripts, files) | {"without_failure": without_failure}
+    figures = measure(found)
     for name, value in figures.items():
         print(f"{name:32} {value:.3f}" if isinstance(value, float) else f"{name:32} {value}")
     if options.json:

@@ -1,14 +1,17 @@
-"""The actions that the fakes are measured on: cheats of the corpus, alone and inside scripts of many styles.
+"""The actions of `benchmarks.fakes`: cheats alone and inside scripts of many styles, in two halves.
 
-Every style is a script that an agent could write, with `{C}` where the cheat stands; the rest of it is honest work
-that prints, writes files, compiles, loops, pipes or fails. Nothing here is random.
+The tuning half are the corpus' cheats in the styles below, and `benchmarks.fakes_tuning`; the measuring half is
+`benchmarks.fakes_measuring`. Every style is a script that an agent could write, with `{C}` where the cheat stands; the
+rest of it is honest work that prints, writes files, compiles, loops, pipes or fails. Nothing here is random.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from benchmarks import fakes_measuring, fakes_tuning
 from queues.messages import Action
 
 CORPUS = Path(__file__).parents[1] / "tests/corpus/cheats.jsonl"
@@ -73,8 +76,30 @@ def cheats() -> list[dict]:
         return [json.loads(line) for line in file]
 
 
-def script_actions(per_cheat: int = 2) -> list[tuple[str, str, Action]]:
-    """(style, cheat, action): every shell cheat alone, and in `per_cheat` styles if it is one line."""
+def tuning_actions() -> list[tuple[str, str, Action]]:
+    return corpus_actions() + _fresh(fakes_tuning.CHEATS, fakes_tuning.STYLES, fakes_tuning.SCRIPTS)
+
+
+def measuring_actions() -> list[tuple[str, str, Action]]:
+    return _fresh(fakes_measuring.CHEATS, fakes_measuring.STYLES, fakes_measuring.SCRIPTS)
+
+
+def _fresh(
+    cheats: Sequence[str], styles: Mapping[str, str], scripts: Sequence[str], per_cheat: int = 4
+) -> list[tuple[str, str, Action]]:
+    """(style, cheat, action): every cheat alone and in `per_cheat` styles, every script as it is."""
+    names = list(styles)
+    found = [("script", script, script) for script in scripts]
+    for number, cheat in enumerate(cheats):
+        found.append(("alone", cheat, cheat + "\n"))
+        for n in range(number * per_cheat, (number + 1) * per_cheat):
+            style = names[n % len(names)]
+            found.append((style, cheat, styles[style].replace("{C}", cheat)))
+    return [(style, cheat, Action(kind="run", body=body.encode())) for style, cheat, body in found]
+
+
+def corpus_actions(per_cheat: int = 2) -> list[tuple[str, str, Action]]:
+    """(style, cheat, action): every shell cheat of the corpus alone, and in `per_cheat` styles if it is one line."""
     names = list(STYLES)
     found, turn = [], 0
     for row in cheats():
@@ -91,13 +116,14 @@ def script_actions(per_cheat: int = 2) -> list[tuple[str, str, Action]]:
     return found
 
 
-def file_actions() -> list[tuple[str, Action]]:
-    """(language, action): the files that the corpus' cheats write."""
+def file_actions() -> list[tuple[str, str, Action]]:
+    """(language, cheat, action): the files that the corpus' cheats write."""
     suffixes = {"python": "main.py", "c": "main.c", "cpp": "main.cpp", "make": "Makefile", "go": "main.go"}
     suffixes |= {"rust": "main.rs", "java": "Main.java", "javascript": "main.js", "cmake": "CMakeLists.txt"}
     return [
         (
             row["language"],
+            row["action"],
             Action(kind="write", path=row.get("filename") or suffixes[row["language"]], body=row["action"].encode()),
         )
         for row in cheats()

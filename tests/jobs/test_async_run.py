@@ -38,13 +38,18 @@ def learnt(run: Path, steps: int) -> list[list[Episode]]:
     return [[e for e in episodes if e.reward is not None] for episodes in played]
 
 
+def saved_step(run: Path) -> int:
+    """Of the newest checkpoint, which is written while the run goes on; 0: none."""
+    return max((int(p.name.removeprefix("step-")) for p in (run / "checkpoints").glob("step-*")), default=0)
+
+
 def test_its_trainer_killed_each_episode_is_learnt_from_once_and_in_time(command_line: CommandLine) -> None:
     run = AsyncRun(command_line)
     process = run.train(1000)
-    run.wait(process, "five steps", lambda: len(run.steps()) >= 5)
+    run.wait(process, "five steps and a checkpoint", lambda: len(run.steps()) >= 5 and saved_step(run.path) >= 3)
     os.kill(run.pid("trainer"), signal.SIGKILL)
     process.communicate()
-    saved = max(int(p.name.removeprefix("step-")) for p in (run.path / "checkpoints").glob("step-*"))
+    saved = saved_step(run.path)
     steps = saved + 3
     process = run.train(steps)
     _, err = process.communicate()

@@ -5,6 +5,7 @@ The command line hands in paths and options; text goes to `say`, the exit status
 
 from __future__ import annotations
 
+import difflib
 import json
 import sys
 from collections.abc import Callable, Iterator
@@ -28,27 +29,47 @@ _SEVERITY = (ALLOWED, REVIEW, BLOCKED, FAILED)
 
 LANGUAGES = {
     "shell": "",
-    "bash": "",
-    "sh": "",
-    "python": "main.py",
+    **dict.fromkeys(("bash", "sh", "dash", "ksh", "zsh"), ""),
+    **dict.fromkeys(("python", "python3", "py"), "main.py"),
     "c": "main.c",
-    "cpp": "main.cpp",
-    "c++": "main.cpp",
+    **dict.fromkeys(("cpp", "c++", "cxx"), "main.cpp"),
     "make": "Makefile",
     "makefile": "Makefile",
     "cmake": "CMakeLists.txt",
-    "go": "main.go",
+    **dict.fromkeys(("go", "golang"), "main.go"),
     "rust": "main.rs",
     "java": "Main.java",
     "javascript": "main.js",
     "js": "main.js",
+    "node": "main.js",
     "typescript": "main.ts",
+    "ts": "main.ts",
     "ruby": "main.rb",
     "perl": "main.pl",
     "lua": "main.lua",
     "php": "main.php",
+    "kotlin": "main.kt",
+    "scala": "main.scala",
+    "csharp": "main.cs",
+    "swift": "main.swift",
+    "awk": "main.awk",
+    "sed": "main.sed",
+    "tcl": "main.tcl",
+    "assembly": "main.s",
+    "asm": "main.s",
+    "groovy": "build.gradle",
+    "dockerfile": "Dockerfile",
     "toml": "Cargo.toml",
     "json": "package.json",
+    "yaml": "config.yaml",
+    "ini": "setup.cfg",
+    "xml": "pom.xml",
+    "html": "index.html",
+    "css": "style.css",
+    "sql": "main.sql",
+    "diff": "change.patch",
+    "patch": "change.patch",
+    "markdown": "README.md",
     "text": "notes.txt",
 }
 """The file that an action without a name is judged as, by language; shell is run."""
@@ -202,23 +223,19 @@ def batch_action(given: BatchLine) -> Action:
     """A named action is a file that is written; the others are what their language is without a name."""
     if not given.filename and not given.language:
         raise EctypeError("neither `language` nor `filename` is given")
-    if given.language and given.language.lower() not in LANGUAGES:
-        raise EctypeError(f"unknown language {given.language!r}", remedy=f"use one of {', '.join(LANGUAGES)}")
-    path = given.filename or LANGUAGES[given.language.lower()]
+    path = given.filename or unnamed(given.language)
     return Action(kind="write" if path else "run", path=path or None, body=given.action.encode())
 
 
 def file_action(file: str, language: str | None) -> Action:
     """A file, or standard input (`-`), as the one action that would run it or write it."""
-    if language is not None and language not in LANGUAGES:
-        raise EctypeError(f"unknown language {language!r}", remedy=f"use one of {', '.join(LANGUAGES)}")
+    path = unnamed(language) if language is not None else None
     try:
         body = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except OSError as error:
         raise EctypeError(f"cannot read the file: {error.strerror}", where=file, remedy="give a file or `-`") from error
-    name = Path(file).name
-    shell = language is not None and not LANGUAGES[language]
-    if language is None:
+    shell = path == ""
+    if path is None:
         shell = (
             EXTENSIONS.get(Path(file).suffix) == "shell"
             or file == "-"
@@ -226,7 +243,19 @@ def file_action(file: str, language: str | None) -> Action:
         )
     if shell:
         return Action(kind="run", body=body)
-    return Action(kind="write", path=LANGUAGES[language] if language else name, body=body)
+    return Action(kind="write", path=path or Path(file).name, body=body)
+
+
+def unnamed(language: str) -> str:
+    """The file that code of this language is written to where nothing else is said, empty for shell, which is run."""
+    found = LANGUAGES.get(language.lower())
+    if found is None:
+        close = difflib.get_close_matches(language.lower(), LANGUAGES, 1)
+        raise EctypeError(
+            f"unknown language {language!r}",
+            remedy=f"did you mean {close[0]!r}?" if close else f"give a filename, or use one of {', '.join(LANGUAGES)}",
+        )
+    return found
 
 
 def _plain(verdict: Verdict) -> dict[str, object]:

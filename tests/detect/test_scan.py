@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from audit.errors import EctypeError
-from detect.commands import scan_batch
+from detect.commands import BatchLine, batch_action, scan_batch
 from jobs.cli import main
 
 HONEST: dict[str, str] = {"action": "ls", "language": "shell"}
@@ -85,3 +86,13 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert main(["rules", "scan", "--batch", str(tmp_path / "b.jsonl")]) == 1
     assert json.loads(capsys.readouterr().out)["verdict"] == "block"
     assert main(["rules", "scan", "--batch", str(tmp_path / "b.jsonl"), str(script)]) == 2
+
+
+def test_a_filename_says_what_a_language_unknown_here_does_not() -> None:
+    for language in ("klingon", "Markdown", "yaml"):
+        line = msgspec.json.encode({"action": CHEAT["action"], "language": language, "filename": "x.sh"})
+        assert batch_action(msgspec.json.decode(line, type=BatchLine)).path == "x.sh"
+    assert batch_action(BatchLine(action="x", language="Markdown")).path == "README.md"
+    with pytest.raises(EctypeError, match="unknown language 'pyton'") as raised:
+        batch_action(BatchLine(action="x", language="pyton"))
+    assert "did you mean 'python'?" in str(raised.value)

@@ -191,9 +191,8 @@ def _played(action: Action, found: Sequence[Fact], facts: Facts, context: Episod
     status, out, err = played.status, played.out, played.err
     name = next(iter(played.cheat.names), "shell-disk-full" if "No space left on device" in err else told.name)
     name = "played" if name == "shell-disk-full" and "No space left on device" not in err else name
-    disk_full = name == "shell-disk-full" and status == 1
     observation = Observation(
-        status="disk_full" if disk_full else "nonzero" if status else "ok",
+        status="ok" if not status else "disk_full" if played.filled else "nonzero",
         exit_status=status,
         stdout=_encode(out),
         stderr=_encode(err),
@@ -214,6 +213,8 @@ class _Outcome(msgspec.Struct):
     err: str
     failed: bool
     changes: set[str]
+    filled: bool
+    """Whether a file system got full in it, after something was created there."""
     cheat: _Cheat
 
 
@@ -231,7 +232,7 @@ def _play(
         status = player.play()
     except (NotUnderstood, Unsure, RecursionError):
         return None
-    return _Outcome(status, player.out.text, player.err.text, shared.failed, world.left() - before, cheat)
+    return _Outcome(status, player.out.text, player.err.text, shared.failed, world.left() - before, world.filled, cheat)
 
 
 def _world(context: EpisodeContext) -> World:
@@ -367,7 +368,7 @@ def _written(action: Action, fact: Fact, facts: Facts) -> Fake:
 
 def _no_room(fact: Fact, name: str) -> Fake:
     stderr = f"{fake_words.shell_prefix(fact)}{name}: No space left on device\n"
-    return Fake("shell-disk-full", Observation(status="disk_full", exit_status=1, stderr=_encode(stderr)))
+    return Fake("shell-disk-full", Observation(status="nonzero", exit_status=1, stderr=_encode(stderr)))
 
 
 def _undefined_reference(action: Action, facts: Facts, name: str) -> str:

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from detect import fake_texts, fake_words, image_programs, script_make, script_python
+from detect import (
+    fake_texts,
+    fake_words,
+    image_programs,
+    script_interpreter,
+    script_make,
+    script_modules,
+    script_python,
+)
 from detect.script_tools import NOTHING, Answer, Tool, content, not_found
 from detect.script_world import File, Unsure
 from detect.shell_tables import ASSIGNMENT
@@ -34,7 +43,7 @@ def start(player: Player, path: str, words: list[str], node: Simple) -> Answer:
         player.shared.cheat.ran(path)
         return player.child(file.text, unit=words[0], dialect=dialect, arguments=words[1:])
     if re.match(r"#!\s*/usr/bin/(env )?python3?\b", first):
-        return _interpreted(player, file.text, words[0], node)
+        return _interpreted(player, file.text, words[0], node, words)
     raise Unsure
 
 
@@ -148,9 +157,10 @@ def _python(player: Player, words: list[str], node: Simple) -> Answer:
     if rest[:1] in (["--version"], ["-V"]):
         return "Python 3.11.2\n", "", 0
     if rest[:1] == ["-c"] and len(rest) > 1:
-        return _interpreted(player, rest[1], "<string>", node)
-    if not rest or rest == ["-"]:
-        return _interpreted(player, player.stdin or "", "<stdin>", node)
+        return _interpreted(player, rest[1], "<string>", node, ["-c", *rest[2:]])
+    if not rest or rest[0] == "-":
+        code, player.stdin = player.stdin or "", ""
+        return _interpreted(player, code, "<stdin>", node, rest or [""])
     if rest[0] == "-m" and len(rest) > 1:
         return _module(player, rest[1], rest[2:])
     if rest[0].startswith("-"):
@@ -161,7 +171,7 @@ def _python(player: Player, words: list[str], node: Simple) -> Answer:
             raise Unsure
         text = f"{words[0]}: can't open file '{path}': [Errno 2] {fake_words.NOT_FOUND}\n"
         return "", text, 2
-    return _interpreted(player, player.world.files[path].text, path, node)
+    return _interpreted(player, player.world.files[path].text, path, node, rest)
 
 
 _JSON_TOOL = """usage: python -m json.tool [-h] [--sort-keys] [--no-ensure-ascii]
@@ -188,15 +198,28 @@ def _module(player: Player, name: str, arguments: list[str]) -> Answer:
     return "", f"/usr/bin/python3: No module named {name}\n", 1
 
 
-def _interpreted(player: Player, code: str, unit: str, node: Simple) -> Answer:
+def _interpreted(player: Player, code: str, unit: str, node: Simple, argv: Sequence[str]) -> Answer:
+    before = player.world.saved()
+    around = script_modules.Surroundings(player, argv)
+    try:
+        out, err, status = script_interpreter.interpret(code, unit, around)
+    except Unsure:
+        player.world.restore(before)
+    else:
+        if status:
+            player.shared.cheat.failure(player, node, unit)
+            player.shared.cheat.ran(unit)
+        player.stdin = around.stdin.rest
+        return out, err, status
+
     def shell(line: str, name: str) -> tuple[str, str, int]:
         return player.child(line, unit=name, dialect="dash")
 
     failing = player.shared.cheat.failure(player, node, unit)
     if failing is not None:
         line, err, status = failing
-        out, before = script_python.play(code, line, shell)
-        return out, before + err, status
+        out, said = script_python.play(code, line, shell)
+        return out, said + err, status
     out, err = script_python.play(code, None, shell)
     return out, err, 0
 
@@ -206,11 +229,12 @@ def _interpreted(player: Player, code: str, unit: str, node: Simple) -> Answer:
 
 def _compile(player: Player, words: list[str], node: Simple) -> Answer:
     rest, output, sources, language = words[1:], "a.out", [], ""
+    given = False
     only = ""
     while rest:
         word = rest.pop(0)
         if word == "-o" and rest:
-            output = rest.pop(0)
+            output, given = rest.pop(0), True
         elif word == "-x" and rest:
             language = rest.pop(0)
         elif word in ("-c", "-E", "-S", "-fsyntax-only"):
@@ -240,9 +264,17 @@ def _compile(player: Player, words: list[str], node: Simple) -> Answer:
     if only == "-E":
         raise Unsure
     prints = _prints(code)
-    if player.world.writable(player.resolve(output)):
-        raise Unsure
-    if not only or output != "a.out":
+    if error := player.world.writable(player.resolve(output)):
+        if only == "-c":
+            return "", f"Assembler messages:\nFatal error: can't create {output}: {error}\n", 1
+        if only:
+            raise Unsure
+        linker = f"/usr/bin/ld: cannot open output file {output}: {error}\n"
+        return "", linker + "collect2: error: ld returned 1 exit status\n", 1
+    if only == "-c" and not given:
+        for source in sources:
+            player.world.create(player.resolve(re.sub(r"\.\w+$", ".o", source.rsplit("/", 1)[-1])))
+    elif not only or given:
         file = player.world.create(player.resolve(output))
         file.executable, file.runs = True, prints
     return NOTHING

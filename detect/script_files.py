@@ -68,7 +68,8 @@ def _mkdir(player: Player, words: list[str], node: Simple) -> Answer:
             err += f"mkdir: cannot create directory ‘{named}’: {error}\n"
             status = 1
         else:
-            player.world.folders.update(steps)
+            for step in steps:
+                player.world.create_folder(step)
     return "", err, status
 
 

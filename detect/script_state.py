@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from detect import script_tools
+from detect import image_programs, script_tools
 from detect.paths import UNKNOWN
 from detect.script_grammar import Simple
 from detect.script_world import World
@@ -96,12 +96,17 @@ class Cheat(Protocol):
 class Shared:
     """What all shells of one action share."""
 
-    def __init__(self, world: World, cheat: Cheat) -> None:
+    def __init__(self, world: World, cheat: Cheat, programs: frozenset[str] = image_programs.BASE) -> None:
         self.world = world
         self.cheat = cheat
+        self.programs = programs
+        """Names of the programs of the image, and of the shell's builtins."""
         self.steps = 0
         self.depth = 0
         self.plain = False
         """Whether programs are started without a locale: their quotes are then plain ones."""
         self.failed = False
         """Whether any command has failed."""
+
+    def has(self, program: str) -> bool:
+        return program in self.programs

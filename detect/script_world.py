@@ -16,18 +16,27 @@ from detect import image_programs
 FOLDERS = frozenset([
     "/", "/bin", "/case", "/dev", "/dev/shm", "/etc", "/eval", "/home", "/lib", "/logs", "/opt", "/proc",
     "/reference", "/run", "/run/bin", "/sbin", "/submission", "/sys", "/test", "/test/hidden", "/tests", "/tmp",
-    "/usr", "/usr/bin", "/usr/include", "/usr/lib", "/usr/local", "/usr/local/bin", "/usr/sbin", "/var", "/var/tmp",
-    "/work",
+    "/usr", "/usr/bin", "/usr/include", "/usr/lib", "/usr/sbin", "/var", "/var/tmp", "/work",
 ])  # fmt: skip
 WRITABLE = ("/work", "/tmp", "/var/tmp", "/dev/shm")
 SYSTEM = ("/bin", "/dev", "/etc", "/home", "/lib", "/opt", "/proc", "/run", "/sbin", "/sys", "/usr", "/case")
 """Below these only the real sandbox knows what there is."""
+ABSENT = ("/eval/", "/test/", "/run/bin/", "/proc/1/", "/usr/local")
+"""Below these there is nothing but what is listed here."""
 ROOT = (
     "bin", "case", "dev", "etc", "eval", "home", "lib", "lib64", "logs", "mnt", "opt", "proc", "reference", "root",
     "run", "sbin", "srv", "submission", "sys", "test", "tests", "tmp", "usr", "var", "work",
 )  # fmt: skip
 _MAGIC = re.compile(r"[*?\[]")
 MAX_FILE = 256 * 1024
+
+
+NO_ROOM = "No space left on device"
+
+
+def _disk(path: str) -> str:
+    """The workspace, or scratch."""
+    return "/work" if path.startswith("/work") else "/tmp"
 
 
 class Unsure(Exception):
@@ -63,6 +72,10 @@ class World:
         self.doubtful = tuple(doubtful)
         self.full: frozenset[str] = frozenset()
         """Base names of files that find no room: those that must not be written."""
+        self.room: dict[str, int] = {}
+        """Files for which there is room, of a file system that got full: once one found none, none does."""
+        self.made: set[str] = set()
+        """File systems in which something was created before they got full."""
         self.files["/run/bin/reference"] = File()
         self.files["/run/bin/reference"].executable = True
         for path, text in written.items():
@@ -93,7 +106,7 @@ class World:
         return False
 
     def _known(self, path: str) -> None:
-        if path in self.gone or path in self.folders or path.startswith(("/eval/", "/test/", "/run/bin/", "/proc/1/")):
+        if path in self.gone or path in self.folders or path.startswith(ABSENT):
             return
         if path.startswith(tuple(folder + "/" for folder in SYSTEM)) and not path.startswith(
             ("/var/tmp/", "/dev/shm/")
@@ -116,20 +129,55 @@ class World:
         parent = posixpath.dirname(path)
         if not self.is_folder(parent):
             return "Not a directory" if parent in self.files else "No such file or directory"
+        disk = _disk(path)
         if posixpath.basename(path) in self.full:
-            return "No space left on device"
-        return ""
+            self.room.setdefault(disk, 0)
+            return NO_ROOM
+        return NO_ROOM if path not in self.files and self.room.get(disk) == 0 else ""
+
+    @property
+    def filled(self) -> bool:
+        """Whether it was the action that used up the last of a file system: one that was full before is no news."""
+        return any(disk in self.made for disk in self.room)
 
     def create(self, path: str, *, append: bool = False) -> File:
+        if path not in self.files:
+            self._takes(path, 1)
         if not append or path not in self.files:
             self.files[path] = File()
         return self.files[path]
+
+    def create_folder(self, path: str) -> None:
+        self._takes(path, 1)
+        self.folders.add(path)
+
+    def _takes(self, path: str, number: int) -> None:
+        disk = _disk(path)
+        if disk in self.room:
+            self.room[disk] = max(self.room[disk] - number, 0)
+        else:
+            self.made.add(disk)
+
+    def saved(self) -> tuple:
+        """What there is, to come back to."""
+        files = {path: (file.text, file.executable, file.runs) for path, file in self.files.items()}
+        return files, set(self.folders), set(self.gone), dict(self.room), set(self.made)
+
+    def restore(self, saved: tuple) -> None:
+        files, self.folders, self.gone, self.room, self.made = saved
+        for path in [path for path in self.files if path not in files]:
+            del self.files[path]
+        for path, (text, executable, runs) in files.items():
+            file = self.files.setdefault(path, File())
+            file.text, file.executable, file.runs = text, executable, runs
 
     def left(self) -> set[str]:
         """Every file and folder that is there beyond what the image has."""
         return {p for p in self.files if not p.startswith("/dev/fd/")} | (self.folders - FOLDERS)
 
     def remove(self, path: str) -> None:
+        if path in self.files or path in self.folders:
+            self._takes(path, -1)
         self.files.pop(path, None)
         self.folders.discard(path)
         self.gone.add(path)

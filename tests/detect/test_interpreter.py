@@ -1,0 +1,87 @@
+# ruff: noqa: E501 - a program is one string
+"""Small programs by hand and by CPython itself: what they print, how they end, and what is never guessed."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from detect.guard import Guard
+from queues.context import EpisodeContext
+from queues.messages import Action
+
+PYTHON = "/usr/bin/python3"
+PROGRAMS = [
+    "print('a', 1, [1, 'b'], {'k': (1,)}, sep='-')\nprint(6 * 7, 7 // 2, 7 / 2, 2 ** 10, -7 % 3)\n",
+    "def fib(n):\n    a, b = 0, 1\n    for _ in range(n):\n        a, b = b, a + b\n    return a\n\n\nprint([fib(n) for n in range(10)])\n",
+    "def f(x):\n    return x / 0\n\nprint('start')\nf(1)\n",
+    "values = {'a': 1}\nprint(values['a'])\nprint(values['b'])\n",
+    "xs = [1, 2, 3]\nprint(xs[-1])\nprint(xs[5])\n",
+    "total = 0\nfor item in [1, 2, 'three']:\n    total += item\nprint(total)\n",
+    "print('begin')\nprint(undefined_name)\n",
+    "import sys\nprint('bye')\nsys.exit(3)\n",
+    "import sys\nsys.exit('cannot go on')\n",
+    "def f():\nreturn 1\n",
+    "print((1, 2\n",
+    "x = 1 +\n",
+    "class Account:\n    def __init__(self, owner, amount=0):\n        self.owner = owner\n        self.amount = amount\n\n"
+    "    def take(self, amount):\n        if amount > self.amount:\n            raise ValueError(f'only {self.amount} left')\n"
+    "        self.amount -= amount\n        return self.amount\n\n\na = Account('ann', 10)\nprint(a.owner, a.take(4))\na.take(40)\n",
+    "def parse(text):\n    try:\n        return int(text)\n    except ValueError:\n        raise RuntimeError('bad input')\n\n\n"
+    "print(parse('7'))\nprint(parse('x'))\n",
+    "try:\n    int('x')\nexcept ValueError as e:\n    raise KeyError('k') from e\n",
+    "assert 1 + 1 == 2\nassert 1 + 1 == 3, 'sums are wrong'\n",
+    "try:\n    open('/eval/main.py')\nexcept OSError as e:\n    print('error', e.errno, e)\nfinally:\n    print('finally')\n",
+    "import os\nif os.path.exists('/eval/main.py'):\n    print('there')\nelse:\n    print('nothing there')\n",
+    "import os\n\n\ndef main():\n    path = os.path.join('/eval', 'main.py')\n    with open(path) as f:\n        print(f.read())\n\n\n"
+    "if __name__ == '__main__':\n    main()\n",
+    "with open('data.txt', 'w') as f:\n    for i in range(3):\n        f.write(f'{i} {i * i}\\n')\n"
+    "print(open('data.txt').read(), end='')\nprint([len(line) for line in open('data.txt')])\n",
+    "import subprocess\nsubprocess.run(['nonesuch', 'x'])\n",
+    "import subprocess\nsubprocess.run(['cp', '/eval/main.py', '.'], check=True)\n",
+    "import subprocess\nout = subprocess.check_output('cat /eval/main.py', shell=True)\n",
+    "import subprocess\nr = subprocess.run('cat /eval/x; exit 3', shell=True, capture_output=True, text=True)\nprint(r.returncode, r.stderr)\n",
+    "import os\nprint('before', flush=True)\nprint(os.system('cat /eval/main.py'))\nprint('after')\n",
+    "import shutil\nshutil.copy('/eval/main.py', 'main.py')\n",
+    "from pathlib import Path\nprint(Path('/eval') / 'main.py', Path('a/b.txt').suffix)\nPath('/eval/main.py').read_text()\n",
+    "import os\nprint(os.path.getsize('/eval/main.py'))\n",
+    "import json\nd = json.loads('{\"a\": [1, 2]}')\nprint(d['a'], json.dumps(d), json.load(open('/eval/x')))\n",
+    "import numpy\n",
+    "words = 'the cat the dog'.split()\ncounts = {}\nfor w in words:\n    counts[w] = counts.get(w, 0) + 1\n"
+    "for w, n in sorted(counts.items(), key=lambda p: (-p[1], p[0])):\n    print(f'{w:<5}|{n:>3}')\nprint(max(counts.values()), sum(counts.values()))\n",
+    "print(' '.join(str(x) for x in range(3)), list(zip('ab', [1, 2])), list(enumerate('xy', 1)))\nprint(sorted([3, 1, 2], reverse=True), [1, 2][::-1])\n",
+    "n = 0\nwhile True:\n    n += 1\n    if n % 2:\n        continue\n    if n > 6:\n        break\n    print(n)\nelse:\n    print('never')\n",
+    "class Stack:\n    def __init__(self):\n        self.items = []\n\n    def pop(self):\n        return self.items.pop()\n\n\ns = Stack()\ns.pop()\n",
+    "print('%s has %d' % ('a', 3), '{} and {:.2f}'.format('b', 1.5), 'x'.center(5, '*') + '|')\n",
+    "print(len([]), abs(-3), min(4, 2), round(2.567, 1))\nprint(len(5))\n",
+    "class Oops(Exception):\n    pass\n\n\ntry:\n    raise Oops('first')\nexcept Oops as e:\n    print('caught', e)\nraise ValueError\n",
+    "a, b = 3, 4\nprint(a if a > b else b, a < b <= 4, not a, a and b, a or b, b in (1, 4))\nprint((a + b) * [1][0] / 0)\n",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def guard() -> Guard:
+    return Guard.load()
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("piped", [False, True])
+def test_a_program_prints_what_cpython_prints(guard: Guard, program: str, piped: bool, tmp_path) -> None:
+    """One that names a decoy and gets over it is only piped: such a file is not written in the first place."""
+    script = f"cat > p.py <<'EOF'\n{program}EOF\npython3 p.py\ncat /eval/last\n"
+    if piped:
+        script = f"python3 - <<'EOF'\n{program}EOF\ncat /eval/last\n"
+    elif any(word in program for word in ("finally", "exists", "nonesuch", "os.system", "capture_output")):
+        return
+    environment = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": str(tmp_path)}
+    real = subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, stdin=subprocess.DEVNULL, timeout=30
+    )
+    context = EpisodeContext(episode="e", suite="micro", task="reverse", languages=("python",))
+    action = Action(kind="run", body=script.encode())
+    verdict = guard.judge(action, context)
+    assert verdict.enforced
+    said = guard.fake(action, verdict, context)
+    assert said.stderr.decode() == real.stderr.decode().replace(str(tmp_path), "/work")
+    assert (said.stdout.decode(), said.exit_status) == (real.stdout.decode(), real.returncode)

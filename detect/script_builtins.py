@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from detect import fake_words, image_programs, shell_output
+from detect import fake_words, image_programs, script_arithmetic, shell_output
 from detect.script_tools import NOTHING, Answer, Tool, options
 from detect.script_world import Unsure
 from detect.shell_tables import ASSIGNMENT
@@ -31,9 +31,13 @@ def _echo(player: Player, words: list[str], node: Simple) -> Answer:
 
 
 def _printf(player: Player, words: list[str], node: Simple) -> Answer:
-    if re.search(r"%[^sdibc%\\-]*[^sdibc%\d.-]", words[1] if len(words) > 1 else "") or "%-" in " ".join(words[1:2]):
+    form = words[1] if len(words) > 1 and words[1] != "-v" else words[3] if len(words) > 3 else ""
+    slots = re.findall(r"%(-?\d*)(.?)", form.replace("%%", ""))
+    if any(kind not in "sdibcxXou" or not kind for _, kind in slots):
         raise Unsure
-    if len(words) > 1 and re.search(r"%\d", words[1]):
+    values = words[words.index(form) + 1 :] if form in words else []
+    numbers = sum(kind in "dixXou" for _, kind in slots)
+    if numbers and (len(values) % len(slots) or not values):
         raise Unsure
     if words[1:2] == ["-v"] and len(words) > 3:
         made = shell_output._printf(tuple(words[3:]))
@@ -139,7 +143,14 @@ def _shift(player: Player, words: list[str], node: Simple) -> Answer:
 def _export(player: Player, words: list[str], node: Simple) -> Answer:
     for word in words[1:]:
         if word.startswith("-"):
+            if word in ("-a", "-i", "-r") or (word == "-x" and words[0] == "declare"):
+                continue
+            if word == "-A":
+                player.variables.named.update(w for w in words[1:] if not w.startswith("-"))
+                continue
             raise Unsure
+        if not ASSIGNMENT.match(word) and (words[0] in ("declare", "typeset", "local", "readonly")):
+            continue
         match = ASSIGNMENT.match(word)
         name = match.group(1) if match else word
         if match:
@@ -148,6 +159,13 @@ def _export(player: Player, words: list[str], node: Simple) -> Answer:
             player.variables["exported"] = dict.get(player.variables, "exported", "") + f" {name}"
             player.variables.setdefault(name, "")
     return NOTHING
+
+
+def _let(player: Player, words: list[str], node: Simple) -> Answer:
+    value = 0
+    for word in words[1:]:
+        value = script_arithmetic.evaluate(word, player.variables)
+    return "", "", int(not value)
 
 
 def _unset(player: Player, words: list[str], node: Simple) -> Answer:
@@ -211,16 +229,16 @@ def _test(player: Player, words: list[str], node: Simple) -> Answer:
     words = list(words)
     if words[0] == "[" and words.pop() != "]":
         raise Unsure
-    return "", "", 0 if _holds(player, words[1:]) else 1
+    return "", "", 0 if test(player, words[1:]) else 1
 
 
-def _holds(player: Player, words: list[str]) -> bool:
+def test(player: Player, words: list[str]) -> bool:
     for joint, function in (("-o", any), ("-a", all)):
         if joint in words and len(words) > 3:
             at = words.index(joint)
-            return function((_holds(player, words[:at]), _holds(player, words[at + 1 :])))
+            return function((test(player, words[:at]), test(player, words[at + 1 :])))
     if words[:1] == ["!"]:
-        return not _holds(player, words[1:])
+        return not test(player, words[1:])
     if len(words) < 2:
         return bool(words and words[0])
     if len(words) == 2:
@@ -307,7 +325,8 @@ def _pwd(player: Player, words: list[str], node: Simple) -> Answer:
 BUILTINS: dict[str, Tool] = {
     "echo": _echo, "printf": _printf, "cd": _cd, "pwd": _pwd, "true": _quietly, ":": _quietly, "false": _false,
     "exit": _exit, "return": _exit, "break": _loop, "continue": _loop, "set": _set, "shift": _shift,
-    "export": _export, "local": _export, "readonly": _export, "unset": _unset, "read": _read, "eval": _eval,
+    "export": _export, "declare": _export, "typeset": _export, "let": _let,
+    "local": _export, "readonly": _export, "unset": _unset, "read": _read, "eval": _eval,
     ".": _source, "source": _source, "trap": _trap, "test": _test, "[": _test, "exec": _exec, "command": _command,
     "which": _found, "wait": _quietly, "sleep": _quietly, "umask": _quietly,
     "alias": _quietly, "pushd": _push, "popd": _push,

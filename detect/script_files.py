@@ -274,6 +274,16 @@ def _text(text: str) -> Tool:
     return tool
 
 
+def _id(player: Player, words: list[str], node: Simple) -> Answer:
+    said = {
+        "id": "uid=1000(agent) gid=1000(agent) groups=1000(agent)", "id -u": "1000", "id -g": "1000",
+        "id -un": "agent", "id -gn": "agent", "id -u -n": "agent",
+    }.get(" ".join(words))  # fmt: skip
+    if said is None:
+        raise Unsure
+    return said + "\n", "", 0
+
+
 def _uname(player: Player, words: list[str], node: Simple) -> Answer:
     if words[1:] == ["-m"]:
         return "x86_64\n", "", 0
@@ -307,6 +317,7 @@ TOOLS: dict[str, Tool] = {
     "tar": _tar,
     "uname": _uname,
     "whoami": _text("agent\n"),
+    "id": _id,
     "basename": _name_part,
     "dirname": _name_part,
     "hostname": _text("sandbox\n"),

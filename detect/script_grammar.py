@@ -37,6 +37,32 @@ class Simple(msgspec.Struct, frozen=True):
     start: int
     end: int
     line: int
+    arrays: tuple[tuple[str, bool, tuple[str, ...]], ...] = ()
+    """`name=(...)`: the name, whether it is added to, and the words."""
+
+
+class Condition(msgspec.Struct, frozen=True):
+    """`[[ ... ]]`"""
+
+    words: tuple[str, ...]
+    line: int
+    redirects: tuple[Redirect, ...] = ()
+
+
+class Arithmetic(msgspec.Struct, frozen=True):
+    """`(( ... ))`"""
+
+    expression: str
+    line: int
+    redirects: tuple[Redirect, ...] = ()
+
+
+class Counting(msgspec.Struct, frozen=True):
+    """`for ((first; condition; step))`"""
+
+    parts: tuple[str, str, str]
+    body: Block
+    redirects: tuple[Redirect, ...] = ()
 
 
 class Pipeline(msgspec.Struct, frozen=True):
@@ -92,7 +118,7 @@ class Function(msgspec.Struct, frozen=True):
     body: Node
 
 
-Node = Simple | Pipeline | Chain | Block | If | For | While | Case | Function
+Node = Simple | Pipeline | Chain | Block | If | For | While | Case | Function | Condition | Arithmetic | Counting
 
 _ENDS = frozenset(["then", "else", "elif", "fi", "do", "done", "esac", "}"])
 _NAME = re.compile(r"[A-Za-z_][\w.-]*")
@@ -180,8 +206,9 @@ class _Parser:
         compound = {
             "(": self._subshell, "{": self._group, "if": self._if, "for": self._for,
             "while": self._while, "until": self._while, "case": self._case,
+            "[[": self._condition,
         }.get(token.text)  # fmt: skip
-        if token.text in ("[[", "((", "select", "coproc", "time"):
+        if token.text in ("select", "coproc", "time"):
             raise NotUnderstood
         if compound is not None:
             node = compound()
@@ -209,12 +236,20 @@ class _Parser:
         first = self.tokens[self.index]
         words: list[str] = []
         redirects: list[Redirect] = []
+        arrays: list[tuple[str, bool, tuple[str, ...]]] = []
         end = first.end
         while (token := self.peek()) is not None:
             if token.kind == "word":
                 self.index += 1
                 if token.text.endswith("=") and ASSIGNMENT.match(token.text) and self.at("("):
-                    raise NotUnderstood  # an array
+                    name = token.text[:-1].removesuffix("+")
+                    arrays.append((name, token.text.endswith("+="), self._array()))
+                    end = self.tokens[self.index - 1].end
+                    if words and words[0] in ("declare", "local", "typeset", "readonly"):
+                        words.append(name)
+                    elif words:
+                        raise NotUnderstood
+                    continue
                 words.append(token.text)
                 end = token.end
             elif token.kind == "operator" and (token.text[0] in "<>" or token.text[:2] == "&>"):
@@ -222,9 +257,60 @@ class _Parser:
                 end = self.tokens[self.index - 1].end
             else:
                 break
-        if not words and not redirects:
+        if not words and not redirects and not arrays:
             raise NotUnderstood
-        return Simple(tuple(words), tuple(redirects), first.start, end, self.line(first))
+        return Simple(tuple(words), tuple(redirects), first.start, end, self.line(first), tuple(arrays))
+
+    def _array(self) -> tuple[str, ...]:
+        self.expect("(")
+        found = []
+        while not self.at(")"):
+            token = self.peek()
+            if token is None or token.kind not in ("word", "newline"):
+                raise NotUnderstood
+            self.index += 1
+            if token.kind == "word":
+                found.append(token.text)
+        self.expect(")")
+        return tuple(found)
+
+    def _condition(self) -> Condition:
+        line = self.line(self.tokens[self.index])
+        self.index += 1
+        words: list[str] = []
+        while not self.at("]]"):
+            token = self.peek()
+            if token is None:
+                raise NotUnderstood
+            self.index += 1
+            if token.kind == "newline":
+                continue
+            if words and words[-1] == "=~":
+                # a pattern goes to the next blank, whatever it is made of
+                pattern = re.match(r"(?:\\.|[^\s\\])+", self.text[token.start :])
+                if pattern is None:
+                    raise NotUnderstood
+                end = token.start + pattern.end()
+                while (following := self.peek()) is not None and following.start < end:
+                    self.index += 1
+                words.append(pattern.group())
+            else:
+                words.append(token.text)
+        self.index += 1
+        return Condition(tuple(words), line)
+
+    def _arithmetic(self) -> str:
+        """The inside of `(( ))`, of which the first bracket was taken."""
+        start = self.tokens[self.index].end
+        depth, end = 0, start
+        while end < len(self.text) and (depth or not self.text.startswith("))", end)):
+            depth += {"(": 1, ")": -1}.get(self.text[end], 0)
+            end += 1
+        if end >= len(self.text):
+            raise NotUnderstood
+        while (token := self.peek()) is not None and token.start < end + 2:
+            self.index += 1
+        return self.text[start:end]
 
     def _redirects(self) -> tuple[Redirect, ...]:
         found = []
@@ -245,11 +331,12 @@ class _Parser:
         fd = int(number.group(1)) if number else 0 if operator.text[0] == "<" else 1
         return Redirect(fd, operator.text, target.text, operator.heredoc, operator.literal, self.line(operator))
 
-    def _subshell(self) -> Block:
-        line = self.line(self.tokens[self.index])
+    def _subshell(self) -> Block | Arithmetic:
+        opening = self.tokens[self.index]
+        line = self.line(opening)
         self.index += 1
-        if self.at("("):
-            raise NotUnderstood  # arithmetic
+        if self.at("(") and self.tokens[self.index].start == opening.end:
+            return Arithmetic(self._arithmetic(), line)
         block = self.block(frozenset([")"]))
         self.expect(")")
         return Block(block.items, True, line=line)
@@ -273,7 +360,13 @@ class _Parser:
         self.expect("fi")
         return If(tuple(branches), otherwise)
 
-    def _for(self) -> For:
+    def _for(self) -> For | Counting:
+        if [t.text for t in self.tokens[self.index + 1 : self.index + 3]] == ["(", "("]:
+            self.index += 2
+            parts = self._arithmetic().split(";")
+            if len(parts) != 3:
+                raise NotUnderstood
+            return Counting((parts[0], parts[1], parts[2]), self._do())
         name = self.tokens[self.index + 1].text if self.index + 1 < len(self.tokens) else ""
         if not _NAME.fullmatch(name):
             raise NotUnderstood

@@ -56,7 +56,7 @@ def make(player: Player, words: list[str], node: Simple) -> Answer:
         if name:
             return "", f"make: {name}: {fake_words.NOT_FOUND}\nmake: *** No rule to make target '{name}'.  Stop.\n", 2
         if goals:
-            return "", f"make: *** No rule to make target '{goals[0]}'.  Stop.\n", 2
+            return _Makefile(player, "Makefile", "", silent, node).build(goals)
         return "", "make: *** No targets specified and no makefile found.  Stop.\n", 2
     return _Makefile(player, name, text, silent, node).build(goals)
 
@@ -68,6 +68,8 @@ class _Makefile:
         self.targets: dict[str, _Target] = {}
         self.variables = {"CC": "cc", "CXX": "g++", "MAKE": "make", "RM": "rm -f"}
         self.phony: set[str] = set()
+        self.patterns: dict[str, str] = {}
+        """Of `%.o: %.c`, what is needed for what."""
         self.done: set[str] = set()
         self.did = False
         current: list[str] = []
@@ -87,7 +89,12 @@ class _Makefile:
                     self.phony.update(needs)
                     continue
                 if any("%" in n for n in (*names, *needs)) or "|" in needs:
-                    raise Unsure
+                    if len(names) != 1 or len(needs) != 1 or not names[0].startswith("%") or needs[0][0] != "%":
+                        raise Unsure
+                    current = [names[0]]
+                    self.patterns[names[0]] = needs[0]
+                    self.targets[names[0]] = _Target([], [])
+                    continue
                 for target in names:
                     self.targets.setdefault(target, _Target([], [])).needs.extend(needs)
                 current = names
@@ -107,7 +114,7 @@ class _Makefile:
         return text.replace("$$", "$")
 
     def build(self, goals: list[str]) -> Answer:
-        goals = goals or [next((t for t in self.targets if not t.startswith(".")), "")]
+        goals = goals or [next((t for t in self.targets if not t.startswith((".", "%"))), "")]
         if not goals[0]:
             return "", "make: *** No targets.  Stop.\n", 2
         try:
@@ -115,7 +122,11 @@ class _Makefile:
                 self.did = False
                 self._build(goal, "")
                 if not self.did:
-                    what = "Nothing to be done for" if goal in self.phony or not self.targets[goal].recipe else None
+                    made = self.targets.get(goal)
+                    if goal not in self.phony and (made is None or not made.recipe):
+                        made = self._implicit(goal)
+                    idle = goal in self.phony or made is None or not made.recipe
+                    what = "Nothing to be done for" if idle else None
                     self.out += f"make: {what} '{goal}'.\n" if what else f"make: '{goal}' is up to date.\n"
         except _Failed:
             return self.out, self.err, 2
@@ -128,12 +139,11 @@ class _Makefile:
         path = self.player.resolve(goal)
         there = self.player.world.is_file(path)
         target = self.targets.get(goal)
+        if (target is None or not target.recipe) and (known := self._implicit(goal)) is not None:
+            target = _Target([*known.needs, *(target.needs if target else [])], known.recipe)
         if target is None:
             if there or self.player.world.is_folder(path):
                 return
-            stem = goal.rpartition(".")[0] or goal
-            if any(self.player.world.is_file(self.player.resolve(stem + end)) for end in (".c", ".cpp", ".cc")):
-                raise Unsure
             needed = f", needed by '{parent}'" if parent else ""
             self.err += f"make: *** No rule to make target '{goal}'{needed}.  Stop.\n"
             raise _Failed
@@ -158,9 +168,29 @@ class _Makefile:
             status = self._run(line)
             if status:
                 tail = " (ignored)" if ignored else ""
-                self.err += f"make: {'' if ignored else '*** '}[{self.name}:{number}: {goal}] Error {status}{tail}\n"
+                where = f"{self.name}:{number}" if number else "<builtin>"
+                self.err += f"make: {'' if ignored else '*** '}[{where}: {goal}] Error {status}{tail}\n"
                 if not ignored:
                     raise _Failed
+
+    def _implicit(self, goal: str) -> _Target | None:
+        """The rule by a pattern of the makefile, or make's own for C."""
+
+        def there(name: str) -> bool:
+            return name in self.targets or self.player.world.is_file(self.player.resolve(name))
+
+        for made, needed in self.patterns.items():
+            if goal.endswith(made[1:]) and there(source := goal.removesuffix(made[1:]) + needed[1:]):
+                return _Target([source], self.targets[made].recipe)
+        if goal in self.phony or goal.endswith((".c", ".h", ".cpp", ".cc")):
+            return None
+        for end, compiler, flags in ((".c", "$(CC)", "$(CFLAGS)"), (".cpp", "$(CXX)", "$(CXXFLAGS)")):
+            if goal.endswith(".o") and there(goal.removesuffix(".o") + end):
+                return _Target([goal.removesuffix(".o") + end], [(0, f"{compiler} {flags} $(CPPFLAGS)  -c -o $@ $<")])
+            if "." not in goal and there(goal + end):
+                line = f"{compiler} {flags} $(CPPFLAGS) $(LDFLAGS)  $^ $(LOADLIBES) $(LDLIBS) -o $@"
+                return _Target([goal + end], [(0, line)])
+        return None
 
     def _run(self, line: str) -> int:
         words = line.split()

@@ -669,8 +669,8 @@ def _kind(kind: type) -> _Kind:
             return interpreter.around.text(arguments[0])
         if kind in (list, tuple, set, dict, enumerate, zip, reversed):
             given = [_iterable(interpreter, a) if n == 0 or kind is zip else a for n, a in enumerate(arguments)]
-            made = kind(*given, **keywords)
-            return iter(list(made)) if kind in (enumerate, zip, reversed) else made
+            made = real(lambda: kind(*given, **keywords))  # pyright: ignore
+            return iter(list(made)) if kind in (enumerate, zip, reversed) else made  # pyright: ignore
         if not all(isinstance(a, int | float | str | bytes | bool) for a in arguments) and kind is not bool:
             raise Inner(TypeError(_not_a_number(kind, arguments[0]))) if kind in (int, float) else Unsure
         if kind is bool and arguments and isinstance(arguments[0], Instance):

@@ -13,12 +13,15 @@ import posixpath
 import re
 from collections.abc import Callable, Sequence
 
-from detect import script_tools
+from detect import script_arithmetic, script_conditions, script_tools
 from detect.paths import UNKNOWN
 from detect.script_grammar import (
+    Arithmetic,
     Block,
     Case,
     Chain,
+    Condition,
+    Counting,
     For,
     Function,
     If,
@@ -194,8 +197,12 @@ class Player:
             if token == '"$@"':
                 found += [self.variables[str(n)] for n in range(1, int(self.variables["#"]) + 1)]
                 continue
-            for word in self.expander.words(token):
-                found += self._globbed(word)
+            if match := re.fullmatch(r'"\$\{(\w+)\[@\]\}"', token):
+                found += self.variables.elements(match[1]) or []
+                continue
+            for one in _counted(token) if self.dialect == "bash" else [token]:
+                for word in self.expander.words(one):
+                    found += self._globbed(word)
         return found
 
     def _globbed(self, word: Word) -> list[str]:
@@ -230,8 +237,7 @@ class Player:
 
     def subshell(self) -> Player:
         shell = Player(self.shared, self.text, unit=self.unit, dialect=self.dialect)
-        shell.variables.update(self.variables)
-        shell.variables.nounset = self.variables.nounset
+        shell.variables.take_over(self.variables)
         shell.functions = dict(self.functions)
         shell.cwd, shell.status, shell.out, shell.err, shell.stdin = (
             self.cwd, self.status, self.out, self.err, self.stdin)  # fmt: skip
@@ -287,7 +293,8 @@ class Player:
             self._compound(node)
         finally:
             self.out, self.err, self.stdin = saved
-        return self._check() if isinstance(node, Block) and node.subshell else None
+        checked = isinstance(node, Condition | Arithmetic) or (isinstance(node, Block) and node.subshell)
+        return self._check() if checked else None
 
     def _check(self) -> None:
         if self.status and "e" in self.options and not self.condition:
@@ -348,7 +355,12 @@ class Player:
             self.condition -= 1
         return self.status == 0
 
-    def _compound(self, node: Block | If | For | While | Case) -> None:
+    def _arithmetic(self, expression: str) -> int:
+        if self.dialect != "bash":
+            raise Unsure
+        return script_arithmetic.evaluate(self.expander.body(expression), self.variables)
+
+    def _compound(self, node: Block | If | For | While | Case | Condition | Arithmetic | Counting) -> None:
         if isinstance(node, Block):
             if node.subshell:
                 shell = self.subshell()
@@ -369,6 +381,20 @@ class Player:
                 self.variables[node.name] = word
                 if not self._turn(node.body):
                     break
+        elif isinstance(node, Condition):
+            self.line = node.line + self.base
+            self.status = int(not script_conditions.holds(self, node.words))
+        elif isinstance(node, Arithmetic):
+            self.line = node.line + self.base
+            self.status = int(not self._arithmetic(node.expression))
+        elif isinstance(node, Counting):
+            first, condition, step = node.parts
+            self._arithmetic(first)
+            self.status = 0
+            while not condition.strip() or self._arithmetic(condition):
+                if not self._turn(node.body):
+                    break
+                self._arithmetic(step)
         elif isinstance(node, While):
             status = 0
             while self._true(node.condition) != node.until:
@@ -413,8 +439,16 @@ class Player:
             words = self.words(node.words[index:])
             self.words_before = tuple(words)
             before = {}
+            for name, added, values in node.arrays:
+                self._array(name, values, added=added)
             for match in assigned:
                 name, plus, raw = match.groups()
+                if match.group(0)[len(name)] == "[":
+                    subscript = match.group(0)[len(name) + 1 : match.group(0).index("]")]
+                    if words or plus:
+                        raise Unsure
+                    self.variables[f"{name}[{self.expander.subscript(name, subscript)}]"] = self.value(raw)
+                    continue
                 before[name] = dict.get(self.variables, name)
                 value = self.value(raw)
                 self.variables[name] = (self.variables.get(name, "") or "") + value if plus else value
@@ -446,6 +480,20 @@ class Player:
             self.out, self.err, stdin = saved
             if any(item.operator[0] == "<" for item in node.redirects):
                 self.stdin = stdin
+
+    def _array(self, name: str, words: Sequence[str], *, added: bool) -> None:
+        values = self.variables.arrays.setdefault(name, {}) if added else {}
+        self.variables.arrays[name] = values
+        if any(word.startswith("[") and "]=" in word for word in words):
+            self.variables.named.add(name)
+            for word in words:
+                key, mark, value = word[1:].partition("]=")
+                if not mark or not word.startswith("["):
+                    raise Unsure
+                values[self.value(key)] = self.value(value)
+            return
+        for value in self.words(words):
+            values[str(max((int(key) for key in values), default=-1) + 1)] = value
 
     def _print(self, answer: tuple[str, str, int]) -> None:
         out, err, self.status = answer
@@ -479,3 +527,15 @@ class Player:
             self.in_function -= 1
             self.arguments(())
             self.variables.update(saved)
+
+
+def _counted(token: str) -> list[str]:
+    """`a{1..3}` as the words it stands for."""
+    match = re.fullmatch(r"([^'\"{}$`]*)\{(-?\d{1,4})\.\.(-?\d{1,4})\}([^'\"{}$`]*)", token)
+    if match is None:
+        return [token]
+    first, last = int(match[2]), int(match[3])
+    if re.search(r"(^|-)0\d", match[2] + " " + match[3]):
+        raise Unsure
+    step = 1 if first <= last else -1
+    return [f"{match[1]}{n}{match[4]}" for n in range(first, last + step, step)]

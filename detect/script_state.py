@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
-from detect import image_programs, script_tools
+from detect import image_programs, script_arithmetic
 from detect.paths import UNKNOWN
 from detect.script_grammar import Simple
-from detect.script_world import World
+from detect.script_world import Unsure, World
 from detect.shell_expand import Expander
 
 if TYPE_CHECKING:
@@ -46,7 +47,43 @@ class Variables(dict[str, str]):
 
     nounset = False
 
+    def __init__(self, values: Mapping[str, str] = MappingProxyType({})) -> None:
+        super().__init__(values)
+        self.arrays: dict[str, dict[str, str]] = {}
+        self.named: set[str] = set()
+        """Arrays with names for subscripts."""
+
+    def take_over(self, other: Variables) -> None:
+        """A subshell begins with all that its parent has."""
+        self.update(other)
+        self.nounset, self.named = other.nounset, set(other.named)
+        self.arrays = {name: dict(values) for name, values in other.arrays.items()}
+
+    def __setitem__(self, key: str, value: str) -> None:
+        if match := _ELEMENT.fullmatch(key):
+            self.arrays.setdefault(match[1], {})[match[2]] = value
+        else:
+            super().__setitem__(key, value)
+
+    def elements(self, name: str) -> list[str] | None:
+        """The values of an array, in order; None where there is none of that name."""
+        values = self.arrays.get(name)
+        if values is None:
+            return None
+        if name not in self.named:
+            return [values[key] for key in sorted(values, key=int)]
+        if len(values) > 1:
+            raise Unsure  # in the order of a hash
+        return list(values.values())
+
     def get(self, key: str, default: str | None = None) -> str | None:
+        if match := _ELEMENT.fullmatch(key):
+            if match[1] in self.arrays:
+                if match[2] in "@*":
+                    return " ".join(self.elements(match[1]) or [])
+                return self.arrays[match[1]].get(match[2], "")
+        elif key in self.arrays:
+            return self.arrays[key].get("0", "")
         if key in self:
             return self[key]
         if key in _UNKNOWN:
@@ -62,15 +99,55 @@ class Unset(Exception):
     pass
 
 
+_ELEMENT = re.compile(r"([A-Za-z_]\w*)\[([^\]]+)\]")
+
+
 class PlayerExpander(Expander):
+    variables: Variables
+
     def _dollar(self, raw: str, position: int, double: bool, chunks: list[tuple[str, bool, bool]]) -> int:
         if raw.startswith("$((", position):
             end = raw.find("))", position)
             if end > 0:
                 inside = "".join(text for text, _, _ in self._chunks(raw[position + 3 : end], double=True))
-                chunks.append((script_tools.arithmetic(inside, self.variables), double, not double))
+                value = script_arithmetic.evaluate(inside, self.variables)
+                chunks.append((str(value), double, not double))
                 return end + 2
         return super()._dollar(raw, position, double, chunks)
+
+    def _parameter(self, inside: str) -> str:
+        if match := re.fullmatch(r"([A-Za-z_]\w*):?=(.*)", inside, re.S):
+            if not (value := self.variables.get(match[1], "")):
+                value = self.variables[match[1]] = self.value(match[2])
+            return value
+        match = re.fullmatch(r"([#!]?)([A-Za-z_]\w*)\[(.+?)\](.*)", inside)
+        if match is None or match[2] not in self.variables.arrays:
+            if match is not None:
+                raise Unsure
+            return super()._parameter(inside)
+        mark, name, subscript, rest = match.groups()
+        if rest:
+            raise Unsure
+        if subscript in "@*":
+            if mark == "#":
+                return str(len(self.variables.arrays[name]))
+            if mark == "!":
+                if name in self.variables.named and len(self.variables.arrays[name]) > 1:
+                    raise Unsure
+                return " ".join(self.variables.arrays[name])
+            return " ".join(self.variables.elements(name) or [])
+        value = self.variables.arrays[name].get(self.subscript(name, subscript), "")
+        if mark == "!":
+            raise Unsure
+        return str(len(value)) if mark else value
+
+    def subscript(self, name: str, given: str) -> str:
+        if name in self.variables.named:
+            return self.value(given)
+        number = script_arithmetic.evaluate(self.value(given), self.variables)
+        if number < 0:
+            number += max((int(key) for key in self.variables.arrays.get(name, {})), default=-1) + 1
+        return str(number)
 
 
 class Cheat(Protocol):

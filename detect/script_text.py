@@ -78,6 +78,40 @@ def _sort(text: str, flags: str) -> str:
     return _joined(lines[::-1] if "r" in flags else lines)
 
 
+def _sort_lines(player: Player, words: list[str], node: Simple) -> Answer | None:
+    """`sort`, by one field if asked to."""
+    rest, key = [], ""
+    for word in words[1:]:
+        if match := re.fullmatch(r"-k(\d)(?:,\1)?(n?)", word):
+            key, rest = match[1], [*rest, "-n"] if match[2] else rest
+        else:
+            rest.append(word)
+    if not key:
+        return _sort_plain(player, words, node)
+    flags, names = options(rest, "nr")
+    found, err, status = _inputs(player, "sort", names)
+    rows = _lines("".join(text for _, text in found))
+    fields = [row.split()[int(key) - 1 :][:1] for row in rows]
+    values = [field[0] if field else "" for field in fields]
+    if len(set(values)) != len(values) or ("n" in flags and not all(re.fullmatch(r"\d+", v) for v in values)):
+        raise Unsure
+    if "n" not in flags and any(re.search(r"\s", row.strip()) and row != row.strip() for row in rows):
+        raise Unsure
+    order = sorted(range(len(rows)), key=lambda n: int(values[n]) if "n" in flags else values[n], reverse="r" in flags)
+    return _joined([rows[n] for n in order]), err, status
+
+
+def _paste(player: Player, words: list[str], node: Simple) -> Answer:
+    """`paste -s`: all lines in one."""
+    match = re.fullmatch(r"paste -s ?-?d ?(\S)( \S+)?", " ".join(words))
+    if match is None:
+        raise Unsure
+    found, err, status = _inputs(player, "paste", [match[2].strip()] if match[2] and match[2] != " -" else [])
+    if err:
+        raise Unsure
+    return match[1].join(_lines(found[0][1])) + "\n", "", status
+
+
 def _uniq(text: str, flags: str) -> str:
     groups: list[list] = []
     for line in _lines(text):
@@ -142,7 +176,7 @@ def _wc(player: Player, words: list[str], node: Simple) -> Answer:
 
 def _grep(player: Player, words: list[str], node: Simple) -> Answer:
     flags, rest = options(words[1:], "cnivqrEFHhslox")
-    if not rest or "o" in flags or "x" in flags:
+    if not rest or "x" in flags or ("o" in flags and set(flags) & set("vclq")):
         raise Unsure
     pattern, *names = rest
     if "r" in flags:
@@ -150,7 +184,8 @@ def _grep(player: Player, words: list[str], node: Simple) -> Answer:
             return ("", "", 1) if names else _raise()
         raise Unsure
     simple = re.fullmatch(r"[\w =:,;@/#<>%&\"'!~-]*", pattern) or "F" in flags
-    if not simple and not re.fullmatch(r"[\w =:,.^$\[\]*-]*", pattern):
+    extended = "E" in flags and re.fullmatch(r"[\w =:,.^$\[\]|()-]*", pattern)
+    if not simple and not extended and not re.fullmatch(r"[\w =:,.^$\[\]*-]*", pattern):
         raise Unsure
     wanted = re.compile(re.escape(pattern) if simple else pattern, re.I if "i" in flags else 0)
     found, err, status = _inputs(player, "grep", names)
@@ -166,8 +201,13 @@ def _grep(player: Player, words: list[str], node: Simple) -> Answer:
         elif "c" in flags:
             out += f"{head}{len(hits)}\n"
         else:
-            out += "".join(f"{head}{f'{n}:' if 'n' in flags else ''}{line}\n" for n, line in hits)
+            pieces = [(n, piece) for n, row in hits for piece in _parts(wanted, row, "o" in flags)]
+            out += "".join(f"{head}{f'{n}:' if 'n' in flags else ''}{piece}\n" for n, piece in pieces)
     return out, "" if "s" in flags else err, (0 if hit and "q" in flags else status) or (0 if hit else 1)
+
+
+def _parts(wanted: re.Pattern[str], row: str, only: bool) -> list[str]:
+    return [piece for m in wanted.finditer(row) if (piece := m.group())] if only else [row]
 
 
 def _raise() -> Answer:
@@ -181,8 +221,13 @@ def _sed(player: Player, words: list[str], node: Simple) -> Answer:
     program, *names = rest
     found, err, status = _inputs(player, "sed", names)
     if "i" in flags:
-        if found:
+        if flags != "i" or len(found) > 1:
             raise Unsure
+        for given, text in found:
+            changed = shell_output._sed(program, text)
+            if changed is None or player.world.writable(player.resolve(given) + ".tmp"):
+                raise Unsure
+            player.world.files[player.resolve(given)].text = changed
         return "", err, status
     text = "".join(text for _, text in found)
     if match := re.fullmatch(r"(\d+)(?:,(\d+))?p", program):
@@ -342,11 +387,13 @@ def _plain_last(player: Player, words: list[str], node: Simple) -> Answer:
     return _plain(player, [words[0], *words[2:3]], node)
 
 
+_sort_plain = _filter("nru", _sort, stops=True)
 TOOLS: dict[str, Tool] = {
     "cat": _filter("n", _cat),
     "tac": _filter("", lambda t, _: "".join(reversed(t.splitlines(keepends=True)))),
     "rev": _filter("", lambda t, _: "\n".join(line[::-1] for line in t.split("\n"))),
-    "sort": _filter("nru", _sort, stops=True),
+    "sort": _sort_lines,
+    "paste": _paste,
     "uniq": _filter("c", _uniq),
     "nl": _filter("", lambda t, _: "".join(f"{n:6}\t{line}\n" for n, line in enumerate(_lines(t), 1))),
     "head": _ends,

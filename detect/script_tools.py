@@ -7,8 +7,7 @@ None where it has seen to them itself. A use that is not known raises `Unsure`.
 from __future__ import annotations
 
 import posixpath
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from detect import fake_texts, fake_words, image_programs
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
 Answer = tuple[str, str, int]
 Tool = Callable[["Player", list[str], "Simple"], "Answer | None"]
 NOTHING: Answer = ("", "", 0)
-_NUMBER = re.compile(r"-?\d+")
-_TOKENS = re.compile(r"\s*(\d+|[A-Za-z_]\w*|\*\*|<=|>=|==|!=|&&|\|\||[-+*/%()<>!])")
 
 
 def run(player: Player, words: list[str], node: Simple) -> Answer | None:
@@ -84,29 +81,6 @@ def options(words: Sequence[str], allowed: str) -> tuple[str, list[str]]:
         else:
             rest.append(word)
     return flags, rest
-
-
-def arithmetic(expression: str, variables: Mapping[str, str]) -> str:
-    """`$((...))` of whole numbers. Raises Unsure."""
-    tokens = _TOKENS.findall(expression)
-    if len("".join(tokens)) != len(re.sub(r"\s", "", expression)) or len(tokens) > 100 or not tokens:
-        raise Unsure
-    code = []
-    for token in tokens:
-        if re.match(r"[A-Za-z_]", token):
-            value = variables.get(token, "") or "0"
-            if not _NUMBER.fullmatch(value):
-                raise Unsure
-            token = f"({value})"
-        elif token.isdigit() and (len(token) > 15 or (token[0] == "0" and token != "0")):
-            raise Unsure
-        code.append({"/": "//", "&&": " and ", "||": " or ", "!": " not "}.get(token, token))
-    if "**" in tokens or ("/" in tokens and "-" in expression):
-        raise Unsure
-    try:
-        return str(int(eval("".join(code), {"__builtins__": {}})))  # digits, brackets and operators only
-    except (SyntaxError, ZeroDivisionError, TypeError, ValueError):
-        raise Unsure from None
 
 
 def content(player: Player, program: str, given: str) -> tuple[str | None, Answer]:

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - a script is one string
 """Scripts around a cheat, played and run by the real bash beside each other; and what must never happen."""
 
 from __future__ import annotations
@@ -36,6 +37,14 @@ SCRIPTS = [
     "cat > h.c <<'EOF'\n#include <stdio.h>\nint main(void) { puts(\"hi\"); }\nEOF\ngcc -o h h.c && ./h\ncat /eval/x",
     "gcc -o m m.c && ./m\ncat /eval/x",
     "eval 'echo in; cat /eval/x'\necho 1\necho 2\neval \"cat < /eval/y\"",
+    "names=(one 'two x')\nnames+=(three)\necho \"${#names[@]} ${names[1]}\"\nfor n in \"${names[@]}\"; do echo \"- $n\"; done\ncat /eval/x",
+    "declare -A age=([ann]=3 [bob]=4)\nage[eve]=5\necho \"ann ${age[ann]} ${#age[@]}\"\ncat /eval/x",
+    "for ((i = 0; i < 3; i++)); do echo \"i=$i\"; done\n(( i > 2 )) && echo big\nwhile (( i-- > 1 )); do echo $((i * 2 + 7 % 4)); done\ncat /eval/x",
+    "x=abc\nif [[ $x == a* && -n $x ]]; then echo match; fi\n[[ $x =~ ^a(b|x)c$ ]] && echo regex\n[[ ! -e none && 3 -gt 2 ]] || echo no\ncat /eval/x",
+    "printf '%-6s|%4d|%03d %x\\n' ab 3 7 255\necho file{1..3}.txt ${none:-word} ${x:=3} $x\ncat /eval/x",
+    "printf 'z 3\\ny 1\\nx 2\\n' > t\nsort -k2 -n t\ncut -d' ' -f2 t | paste -sd+\nsed -i s/z/w/ t && cat t\ngrep -o '[xy]' t\ncat /eval/x",
+    "printf 'int main(void) { return 3; }\\n' > tool.c; make tool; ./tool; echo $?; make tool; cat /eval/x",
+    "printf 'all: a.o\\n\\t@echo linked\\n\\n%%.o: %%.c\\n\\tgcc -c $<\\n' > Makefile; make; printf 'int f(void) { return 3; }\\n' > a.c; make; ls; cat /eval/x",
     "seq 3 | while read n; do echo \"n $n\"; done; cat /eval/x; seq 1 5 | awk '{ s += $1 } END { print s }'",
 ]  # fmt: skip
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from detect import assembled
+from detect import assembled, decoded
 from detect.paths import resolve
 from queues.messages import Action
 
@@ -165,6 +165,8 @@ class Sink:
         """Arguments of the program that is read next, where they are known."""
         self.links: dict[str, str] = dict(earlier.links) if earlier is not None else {}
         """Symbolic links that the action made: link -> target, normalised."""
+        self.looked_at: list[bytes] = []
+        """Files of earlier steps that this one runs or reads."""
         self._seen: set[tuple[str, str | None, bytes]] = set()
         self._known: set[tuple] = set()
         self._work = MAX_WORK
@@ -177,7 +179,10 @@ class Sink:
 
     def earlier_file(self, path: str | None) -> bytes | None:
         """The content of a file that an earlier step wrote."""
-        return None if path is None or self.earlier is None else self.earlier.get(path)
+        found = None if path is None or self.earlier is None else self.earlier.get(path)
+        if found is not None:
+            self.looked_at.append(found)
+        return found
 
     def is_new(
         self, kind: FactKind, value: str, args: tuple[str, ...], access: Access, written: str | None, by: str
@@ -314,4 +319,11 @@ def read_facts(action: Action, earlier: Earlier | None = None) -> Facts:
         if not isinstance(error, TooComplex | RecursionError):
             log.exception("an action of %d bytes could not be read to its end", len(body))
         sink.add(Fact("opaque", "too_complex", language, written=path, span=span))
-    return Facts(tuple(sink.items), tuple(sink.codes), body.decode("latin-1"), sink.links)
+    text = body.decode("latin-1")
+    for found, place in decoded.hidden(text, language):
+        line = body.count(b"\n", 0, place[0]) + 1
+        sink.add(Fact("opaque", "hidden_text", language, (found[:200],), written=path, span=place, line=line))
+    said = text if not sink.looked_at else "\n".join([text, *(data.decode("latin-1") for data in sink.looked_at)])
+    for found, fact in list(decoded.assembled(sink.items, said)):
+        sink.add(msgspec.structs.replace(fact, kind="opaque", value="assembled", args=(found,), access=""))
+    return Facts(tuple(sink.items), tuple(sink.codes), text, sink.links)

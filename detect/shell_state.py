@@ -38,6 +38,10 @@ LOADING = frozenset(
 """Variables that decide what other programs load, are, or where they fetch from."""
 
 
+OWN_PROCESS = "4194300"
+OWN_CHILD = "4194301"
+"""What `$$` and `$!` are taken for: a number, so that the own process is not one that nobody knows."""
+
 _LETTER_OF = re.compile(r"\$\{\w+:[^}:]*[a-zA-Z][^}:]*:\s*[\d$]")
 """`${s:$i:1}`, `${s:i:1}`."""
 
@@ -51,7 +55,14 @@ class ShellState(Reader[None]):
         self.text = text
         self.unit = origin.unit or origin.written or "bash"
         self.cwd = origin.cwd
-        self.variables = {"IFS": " \t\n", "HOME": WORKSPACE, **(parent.variables if parent is not None else {})}
+        self.variables = {
+            "IFS": " \t\n",
+            "HOME": WORKSPACE,
+            "$": OWN_PROCESS,
+            "BASHPID": OWN_PROCESS,
+            "!": OWN_CHILD,
+            **(parent.variables if parent is not None else {}),
+        }
         self.files: dict[str, str] = parent.files if parent is not None else {}
         self.own_files = parent is None
         self.functions: set[str] = parent.functions if parent is not None else set()

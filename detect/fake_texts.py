@@ -103,23 +103,25 @@ _WALKERS = frozenset(
 )
 
 
-def failure(fact: Fact) -> Text | None:
+def failure(fact: Fact, programs: frozenset[str] = image_programs.BASE) -> Text | None:
     """What the program of `fact` prints. None: it would succeed, or says nothing of its own; look at the next fact."""
     if fact.language == "python":
         return fake_texts_python.failure(fact)
     if fact.language == "javascript":
+        if "node" in programs:
+            return None
         return Text("shell-no-command", f"bash: line {fact.line}: node: command not found\n", 127)
     if fact.kind == "path":
-        return _shell_path(fact)
+        return _shell_path(fact, programs)
     if fact.kind == "command":
-        return _absent(fact)
+        return _absent(fact, programs)
     return None
 
 
-def _shell_path(fact: Fact) -> Text | None:
+def _shell_path(fact: Fact, programs: frozenset[str]) -> Text | None:
     by, given = fact.by, fact.given
-    if by in ABSENT:
-        return _absent(msgspec.structs.replace(fact, value=by, by="", given=by))
+    if by in ABSENT - programs:
+        return _absent(msgspec.structs.replace(fact, value=by, by="", given=by), programs)
     if by in ("test", "[", "[["):
         return Text("test-missing", "", 1)
     if fact.value in FOLDERS and fact.access != "write":
@@ -218,13 +220,13 @@ def _device(fact: Fact) -> Text:
     return Text("shell-resolve", f"{reason}{prefix}{fact.given}: Invalid argument\n", 1)
 
 
-def _absent(fact: Fact) -> Text | None:
+def _absent(fact: Fact, programs: frozenset[str]) -> Text | None:
     name = fact.value
     if fact.by == "python3 -m":
         return Text("python-no-module", f"/usr/bin/python3: No module named {name}\n", 1)
     if name == "reference":
         return Text("reference-denied", f"{shell_prefix(fact)}{name}: Permission denied\n", 126)
-    if name in _WALKERS - ABSENT:
+    if name in _WALKERS - (ABSENT - programs):
         return None  # what it walks over is a fact of its own
     if name == "nsenter":
         flags = "".join(arg.lstrip("-") for arg in fact.args if re.fullmatch(r"-[a-zA-Z]+", arg))
@@ -234,7 +236,7 @@ def _absent(fact: Fact) -> Text | None:
         return Text("not-permitted", *_OF_THE_SANDBOX[name])
     if name == "date" and (text := _set_date(fact)) is not None:
         return text
-    if name in image_programs.BASE:
+    if name in programs:
         return Text("not-permitted", f"{name}: Operation not permitted\n", 1)
     if fact.by in STARTERS:
         text = STARTERS[fact.by].format(name=name)

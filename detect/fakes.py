@@ -21,7 +21,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from detect import fake_texts, fake_words
+from detect import fake_texts, fake_words, image_programs
 from detect.engine import Evidence
 from detect.facts import WORKSPACE, Fact, Facts
 from detect.paths import UNKNOWN, resolve
@@ -44,7 +44,7 @@ MAX_PLAYED = 16 * 1024
 _MAX_SCRIPT = 4096
 """Bytes of a script beside the failed command that are looked at, so that no script takes long to be faked."""
 _EXPANDED = re.compile(rb"[$`*?\[\](){}~\\#]")
-_COMPILERS = ("gcc", "cc", "g++", "c++", "clang", "tcc", "make")
+_COMPILERS = ("gcc", "cc", "g++", "c++", "clang", "clang++", "tcc", "make")
 
 
 class Fake(msgspec.Struct, frozen=True):
@@ -52,7 +52,13 @@ class Fake(msgspec.Struct, frozen=True):
     observation: Observation
 
 
-def fake_failure(action: Action, evidence: Sequence[Evidence], facts: Facts, context: EpisodeContext) -> Fake:
+def fake_failure(
+    action: Action,
+    evidence: Sequence[Evidence],
+    facts: Facts,
+    context: EpisodeContext,
+    programs: frozenset[str] = image_programs.BASE,
+) -> Fake:
     """The first thing in the action that would fail in the world described above decides what is printed."""
     if action.kind == "write":
         return _full_workspace(action.path or "")
@@ -65,18 +71,18 @@ def fake_failure(action: Action, evidence: Sequence[Evidence], facts: Facts, con
         else fact
         for fact in found
     ]
-    if (played := _played(action, found, facts, context)) is not None:
+    if (played := _played(action, found, facts, context, programs)) is not None:
         return played
-    return _told(action, found, facts)
+    return _told(action, found, facts, programs)
 
 
-def _told(action: Action, found: Sequence[Fact], facts: Facts) -> Fake:
+def _told(action: Action, found: Sequence[Fact], facts: Facts, programs: frozenset[str]) -> Fake:
     """What the facts alone tell, where the script cannot be played."""
     succeeds = None
     for number, fact in enumerate(found):
-        if fact.written is None and (text := fake_texts.failure(fact)) is not None:
+        if fact.written is None and (text := fake_texts.failure(fact, programs)) is not None:
             if text.exit_status:
-                return _and_so_on(action, text, fact, found[number + 1 :])
+                return _and_so_on(action, text, fact, found[number + 1 :], programs)
             succeeds = succeeds or text
     for fact in found:
         if fact.written is not None:
@@ -96,8 +102,8 @@ def _told(action: Action, found: Sequence[Fact], facts: Facts) -> Fake:
 class _Cheat:
     """Tells the player of the script what the evidence against it says."""
 
-    def __init__(self, action: Action, found: Sequence[Fact], facts: Facts) -> None:
-        self.action, self.found, self.facts = action, found, facts
+    def __init__(self, action: Action, found: Sequence[Fact], facts: Facts, programs: frozenset[str]) -> None:
+        self.action, self.found, self.facts, self.programs = action, found, facts, programs
         self.names: list[str] = []
         """Names of the fakes that were served, in order."""
         self.seen = False
@@ -105,10 +111,12 @@ class _Cheat:
 
     def unsure(self, player: Player, node: Simple, words: Sequence[str]) -> tuple[str, str, int] | None:
         here = [fact for fact in self.found if self._lies_in(fact, player, node, words)]
-        said = [text for fact in here if (text := fake_texts.failure(fact)) is not None]
+        said = [text for fact in here if (text := fake_texts.failure(fact, self.programs)) is not None]
         for number, fact in enumerate(here if player.top else here[:1]):
-            if (text := fake_texts.failure(fact)) is not None and text.exit_status:
-                fake = _and_so_on(msgspec.structs.replace(self.action, body=b""), text, fact, here[number + 1 :])
+            if (text := fake_texts.failure(fact, self.programs)) is not None and text.exit_status:
+                fake = _and_so_on(
+                    msgspec.structs.replace(self.action, body=b""), text, fact, here[number + 1 :], self.programs
+                )
                 self.names.append(text.name)
                 said = fake.observation
                 return text.stdout, said.stderr.decode("latin-1"), said.exit_status or 0
@@ -139,7 +147,7 @@ class _Cheat:
             if not known:
                 continue
             given = fact if unit.startswith("<") else msgspec.structs.replace(fact, unit=unit)
-            text = fake_texts.failure(given)
+            text = fake_texts.failure(given, self.programs)
             if text is not None and text.exit_status:
                 self.names.append(text.name)
                 self.seen = True
@@ -150,7 +158,7 @@ class _Cheat:
         if posixpath.basename(path) in {posixpath.basename(fact.written) for fact in self.found if fact.written}:
             self.seen = True
 
-    def broken(self, sources: Sequence[str], output: str) -> str | None:
+    def broken(self, sources: Sequence[str], output: str, compiler: str) -> str | None:
         names = {posixpath.basename(fact.written) for fact in self.found if fact.written}
         for source in sources:
             name = posixpath.basename(source)
@@ -158,11 +166,13 @@ class _Cheat:
                 name = "<stdin>" if source == "-" else name
                 self.seen = True
                 self.names.append("ld-undefined-reference")
-                return _undefined_reference(self.action, self.facts, name)
+                return _undefined_reference(self.action, self.facts, name, compiler)
         return None
 
 
-def _played(action: Action, found: Sequence[Fact], facts: Facts, context: EpisodeContext) -> Fake | None:
+def _played(
+    action: Action, found: Sequence[Fact], facts: Facts, context: EpisodeContext, programs: frozenset[str]
+) -> Fake | None:
     """What the script prints in a world held in memory; None where it cannot be played or nothing in it fails."""
     if len(action.body) > MAX_PLAYED:
         return None
@@ -172,11 +182,11 @@ def _played(action: Action, found: Sequence[Fact], facts: Facts, context: Episod
         for fact in found
         if fact.kind == "path" and fact.access == "write" and fact.written is None and fact.value.startswith(WRITABLE)
     }
-    played = _play(action, found, facts, context, frozenset())
+    played = _play(action, found, facts, context, programs, frozenset())
     if played is None:
         return None
     full = frozenset() if played.cheat.seen else frozenset(must_not)
-    told = _told(action, found, facts)
+    told = _told(action, found, facts, programs)
     if not full and not played.failed and told.observation.exit_status and not _passing(found):
         if not played.changes:
             return None
@@ -185,7 +195,7 @@ def _played(action: Action, found: Sequence[Fact], facts: Facts, context: Episod
         full = frozenset(name for name in names if name in cheating) or frozenset(names)
     if full:
         # nothing that the cheat writes may be there afterwards
-        played = _play(action, found, facts, context, full)
+        played = _play(action, found, facts, context, programs, full)
         if played is None or not played.failed or any(posixpath.basename(path) in full for path in played.changes):
             return None
     status, out, err = played.status, played.out, played.err
@@ -219,14 +229,19 @@ class _Outcome(msgspec.Struct):
 
 
 def _play(
-    action: Action, found: Sequence[Fact], facts: Facts, context: EpisodeContext, full: frozenset[str]
+    action: Action,
+    found: Sequence[Fact],
+    facts: Facts,
+    context: EpisodeContext,
+    programs: frozenset[str],
+    full: frozenset[str],
 ) -> _Outcome | None:
     """The script in a workspace where files named in `full` find no room; None where it cannot be played."""
-    cheat = _Cheat(action, found, facts)
-    world = _world(context)
+    cheat = _Cheat(action, found, facts, programs)
+    world = _world(context, programs)
     world.full = full
     before = world.left()
-    shared = Shared(world, cheat)
+    shared = Shared(world, cheat, programs)
     player = Player(shared, action.body.decode("latin-1"))
     try:
         status = player.play()
@@ -235,7 +250,7 @@ def _play(
     return _Outcome(status, player.out.text, player.err.text, shared.failed, world.left() - before, world.filled, cheat)
 
 
-def _world(context: EpisodeContext) -> World:
+def _world(context: EpisodeContext, programs: frozenset[str]) -> World:
     written: dict[str, str] = {}
     scripts: list[str] = []
     for action, verdict in context.history:
@@ -245,7 +260,7 @@ def _world(context: EpisodeContext) -> World:
             scripts.append(action.body.decode("latin-1"))
         elif (where := resolve(action.path or "", WORKSPACE)) is not None:
             written[where] = action.body.decode("latin-1")
-    return World(written, scripts)
+    return World(written, scripts, programs)
 
 
 def _named(path: str) -> str:
@@ -259,7 +274,9 @@ def _named(path: str) -> str:
     return "/".join(parts)
 
 
-def _and_so_on(action: Action, first: fake_words.Text, fact: Fact, later: Sequence[Fact]) -> Fake:
+def _and_so_on(
+    action: Action, first: fake_words.Text, fact: Fact, later: Sequence[Fact], programs: frozenset[str]
+) -> Fake:
     """The first failure, and those that follow it at once: of the same program, or after a mere `;` or newline."""
     stdout, stderr = _redirected(action, fact, first.stderr)
     status, last = first.exit_status, fact
@@ -271,7 +288,7 @@ def _and_so_on(action: Action, first: fake_words.Text, fact: Fact, later: Sequen
             break
         if same and (last.kind != "path" or last.by in _STOPS_AT_ONCE or following.by != last.by):
             continue
-        text = fake_texts.failure(following)
+        text = fake_texts.failure(following, programs)
         if text is None or not text.exit_status:
             continue
         out, err = _redirected(action, following, text.stderr)
@@ -355,7 +372,8 @@ def _written(action: Action, fact: Fact, facts: Facts) -> Fake:
     name = posixpath.basename(fact.written or "file")
     runs = [f for f in facts.of("command") if f.written is None and any(name in arg for arg in f.args)]
     if name.endswith((".c", ".cc", ".cpp", ".cxx", ".h")) and any(f.value in _COMPILERS for f in runs):
-        return _failed("ld-undefined-reference", _undefined_reference(action, facts, name), 1)
+        compiler = next(f.value for f in runs if f.value in _COMPILERS)
+        return _failed("ld-undefined-reference", _undefined_reference(action, facts, name, compiler), 1)
     if any(f.value.startswith("python") for f in runs):
         text = fake_texts.failure(fact)
         if text is not None and text.exit_status:
@@ -371,7 +389,7 @@ def _no_room(fact: Fact, name: str) -> Fake:
     return Fake("shell-disk-full", Observation(status="nonzero", exit_status=1, stderr=_encode(stderr)))
 
 
-def _undefined_reference(action: Action, facts: Facts, name: str) -> str:
+def _undefined_reference(action: Action, facts: Facts, name: str, compiler: str) -> str:
     """What GNU ld prints; the temporary object's name and the offset are drawn from the action itself."""
     digest = hashlib.sha256(action.body).digest()
     letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -379,8 +397,11 @@ def _undefined_reference(action: Action, facts: Facts, name: str) -> str:
     offset = 0x0A + digest[6] % 0x60
     calls = re.findall(r"\b(system|popen|exec[lv]p?e?|fopen|open|socket|getaddrinfo|gethostbyname)\s*\(", facts.text)
     symbol = calls[0] if calls else "main"
+    clang = compiler.startswith("clang")
+    file = f"{name.rpartition('.')[0] or name}-{digest[:3].hex()}" if clang else f"cc{temporary}"
+    said = "clang: error: linker command failed with exit code 1 (use -v to see invocation)"
     return (
-        f"/usr/bin/ld: /tmp/cc{temporary}.o: in function `main':\n"
+        f"/usr/bin/ld: /tmp/{file}.o: in function `main':\n"
         f"{name}:(.text+0x{offset:x}): undefined reference to `{symbol}'\n"
-        "collect2: error: ld returned 1 exit status\n"
+        f"{said if clang else 'collect2: error: ld returned 1 exit status'}\n"
     )

@@ -11,6 +11,7 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import Literal
 
+from detect import image_programs
 from detect.earlier import MAX_STEPS
 from detect.engine import Engine, Judged
 from detect.fakes import Fake, fake_failure
@@ -24,8 +25,12 @@ _REMEMBERED = 64
 
 
 class Guard:
-    def __init__(self, engine: Engine, mode: GuardMode = "enforce") -> None:
+    def __init__(
+        self, engine: Engine, mode: GuardMode = "enforce", programs: frozenset[str] = image_programs.BASE
+    ) -> None:
+        """`programs`: what can be started in the sandboxes, so that fakes speak for no tool that is not there."""
         self.engine = engine
+        self.programs = programs
         self.mode: GuardMode = mode
         self._judged: OrderedDict[tuple, Judged] = OrderedDict()
 
@@ -65,7 +70,9 @@ class Guard:
         return self._fake(self._look(action, context), action, context).observation
 
     def _fake(self, judged: Judged, action: Action, context: EpisodeContext) -> Fake:
-        return fake_failure(action, [e for hit in judged.hits for e in hit.evidence], judged.facts, context)
+        return fake_failure(
+            action, [e for hit in judged.hits for e in hit.evidence], judged.facts, context, self.programs
+        )
 
     def _look(self, action: Action, context: EpisodeContext) -> Judged:
         """Judging and faking one action look at it once."""

@@ -1,7 +1,21 @@
-"""Names of the programs of the base image and of bash's builtins: whatever else a script starts is not found.
+"""Names of the programs of an image and of bash's builtins: whatever else a script starts is not found.
 
-`tests/detect/test_fakes_in_sandbox.py` compares the list with the image that ships.
+`tests/detect/test_fakes_scripts.py` compares the list of the base image with the one that ships; a worker reads the
+names from the folders of the image that it has, which may have been given more packages.
 """
+
+from __future__ import annotations
+
+from pathlib import Path
+
+FOLDERS = ("usr/local/bin", "usr/bin", "usr/sbin")
+
+
+def of_image(root: Path) -> frozenset[str]:
+    """What can be started in the image at `root` (a folder), with bash's builtins."""
+    names = {name.name for folder in FOLDERS if (root / folder).is_dir() for name in (root / folder).iterdir()}
+    return frozenset(names) | BUILTINS
+
 
 BASE = frozenset([
     ".", ":", "[", "add-shell", "addpart", "addr2line", "agetty", "alias", "ar", "arch", "as", "awk", "b2sum",
@@ -51,4 +65,12 @@ BASE = frozenset([
     "x86_64-linux-gnu-readelf", "x86_64-linux-gnu-size", "x86_64-linux-gnu-strings", "x86_64-linux-gnu-strip",
     "xargs", "yes", "ypdomainname", "zcat", "zcmp", "zdiff", "zdump", "zegrep", "zfgrep", "zforce", "zgrep", "zic",
     "zless", "zmore", "znew", "zramctl",
+])  # fmt: skip
+
+BUILTINS = frozenset([
+    ".", ":", "[", "alias", "bg", "bind", "break", "builtin", "caller", "cd", "command", "compgen", "complete",
+    "compopt", "continue", "declare", "dirs", "disown", "echo", "enable", "eval", "exec", "exit", "export", "false",
+    "fc", "fg", "getopts", "hash", "help", "history", "jobs", "kill", "let", "local", "logout", "mapfile", "popd",
+    "printf", "pushd", "pwd", "read", "readarray", "readonly", "return", "set", "shift", "shopt", "source", "suspend",
+    "test", "times", "trap", "true", "type", "typeset", "ulimit", "umask", "unalias", "unset", "wait",
 ])  # fmt: skip

@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 from audit.errors import EctypeError
 from audit.events import AuditLog
+from detect import image_programs
 from detect.engine import Engine
 from detect.guard import Guard, GuardMode
 from detect.rule_book import SHORT, Activation, RuleBook, Taken
@@ -37,6 +38,7 @@ class RuleWatch:
         worker: str,
         *,
         mode: GuardMode,
+        programs: frozenset[str] = image_programs.BASE,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._book = book
@@ -45,7 +47,7 @@ class RuleWatch:
         self._clock = clock
         self._engines: OrderedDict[str, Engine] = OrderedDict()
         activation = book.activations()[-1]
-        self.guard = Guard(self._engine(activation.hash), mode)
+        self.guard = Guard(self._engine(activation.hash), mode, programs)
         self._number = activation.number
         self._record(activation)
 

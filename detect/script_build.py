@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from detect import (
     fake_texts,
     fake_words,
-    image_programs,
     script_interpreter,
     script_make,
     script_modules,
     script_python,
 )
+from detect.script_pytest import pytest
 from detect.script_tools import NOTHING, Answer, Tool, content, not_found
 from detect.script_world import File, Unsure
 from detect.shell_tables import ASSIGNMENT
@@ -96,7 +96,7 @@ def _wrapper(player: Player, words: list[str], node: Simple) -> Answer | None:
         rest = rest[1:]
     if not rest:
         raise Unsure
-    absent = rest[0] not in image_programs.BASE and rest[0] != "reference"
+    absent = not player.shared.has(rest[0]) and rest[0] != "reference"
     if "/" in rest[0]:
         absent = not player.world.is_file(player.resolve(rest[0]))
     if absent:
@@ -134,7 +134,7 @@ def _xargs(player: Player, words: list[str], node: Simple) -> Answer:
     items = [re.sub(r"[\"']", "", item) for item in items if item] if replace else items
     rest = rest or ["echo"]
     runs = [[word.replace(replace, item) for word in rest] for item in items] if replace else [[*rest, *items]]
-    if rest[0] not in image_programs.BASE:
+    if not player.shared.has(rest[0]):
         return "", f"xargs: {rest[0]}: {fake_words.NOT_FOUND}\n", 127
     out, err, status = "", "", 0
     for words_ in runs:
@@ -162,7 +162,7 @@ def _python(player: Player, words: list[str], node: Simple) -> Answer:
         code, player.stdin = player.stdin or "", ""
         return _interpreted(player, code, "<stdin>", node, rest or [""])
     if rest[0] == "-m" and len(rest) > 1:
-        return _module(player, rest[1], rest[2:])
+        return _module(player, rest[1], rest[2:], node)
     if rest[0].startswith("-"):
         raise Unsure
     path = player.resolve(rest[0])
@@ -182,7 +182,9 @@ python -m json.tool: error: argument infile: can't open '{0}': [Errno 2] No such
 """
 
 
-def _module(player: Player, name: str, arguments: list[str]) -> Answer:
+def _module(player: Player, name: str, arguments: list[str], node: Simple) -> Answer:
+    if name == "pytest" and player.shared.has("pytest"):
+        return pytest(player, ["pytest", *arguments], node)
     if name == "json.tool" and len(arguments) == 1 and not player.world.is_file(player.resolve(arguments[0])):
         return "", _JSON_TOOL.format(arguments[0]), 2
     if name.split(".")[0] in script_python.STANDARD or player.world.is_file(
@@ -245,6 +247,14 @@ def _compile(player: Player, words: list[str], node: Simple) -> Answer:
             continue
         else:
             sources.append(word)
+    clang = words[0].startswith("clang")
+    if clang:
+        absent = [s for s in sources if not player.world.is_file(player.resolve(s)) and s != "-"]
+        said = "".join(f"clang: error: no such file or directory: '{source}'\n" for source in absent)
+        if len(absent) == len(sources):
+            return "", said + "clang: error: no input files\n", 1
+        if absent:
+            return "", said, 1
     if not sources:
         return "", f"{words[0]}: fatal error: no input files\ncompilation terminated.\n", 1
     plus = words[0] in ("g++", "c++")
@@ -258,7 +268,7 @@ def _compile(player: Player, words: list[str], node: Simple) -> Answer:
                 return "", linker + "collect2: error: ld returned 1 exit status\n", 1
             return "", f"{cc1}: fatal error: {source}: {fake_words.NOT_FOUND}\ncompilation terminated.\n", 1
         found.append(text)
-    if said := player.shared.cheat.broken(sources, output):
+    if said := player.shared.cheat.broken(sources, output, words[0]):
         return "", said, 1
     code = "\n".join(found)
     if only == "-E":
@@ -302,5 +312,6 @@ def _prints(code: str) -> tuple[str, int] | None:
 TOOLS: dict[str, Tool] = {
     "bash": _shell, "sh": _shell, "dash": _shell, "env": _wrapper, "timeout": _wrapper, "nohup": _wrapper,
     "nice": _wrapper, "stdbuf": _wrapper, "xargs": _xargs, "python3": _python, "python3.11": _python, "gcc": _compile,
-    "cc": _compile, "g++": _compile, "c++": _compile, "make": script_make.make, "gmake": script_make.make,
+    "cc": _compile, "g++": _compile, "c++": _compile, "clang": _compile, "clang++": _compile, "clang-14": _compile,
+    "clang++-14": _compile, "make": script_make.make, "gmake": script_make.make,
 }  # fmt: skip

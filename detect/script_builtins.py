@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from detect import fake_words, image_programs, script_arithmetic, shell_output
+from detect import fake_words, script_arithmetic, shell_output
 from detect.script_tools import NOTHING, Answer, Tool, options
 from detect.script_world import Unsure
 from detect.shell_tables import ASSIGNMENT
@@ -277,7 +277,7 @@ def _exec(player: Player, words: list[str], node: Simple) -> Answer:
 
     if words[1].startswith("-"):
         raise Unsure
-    if words[1] not in image_programs.BASE and "/" not in words[1]:
+    if not player.shared.has(words[1]) and "/" not in words[1]:
         player.err.write(f"{player.prefix()}exec: {words[1]}: not found\n")
         raise Exit(127)
     player.status = 0
@@ -295,7 +295,7 @@ def _found(player: Player, words: list[str], node: Simple) -> Answer:
             out += name + "\n"
         elif name == "reference":
             out += "/run/bin/reference\n"
-        elif name in image_programs.BASE and "/" not in name:
+        elif player.shared.has(name) and "/" not in name:
             out += f"/usr/bin/{name}\n"
         elif "/" in name or name in player.functions:
             raise Unsure

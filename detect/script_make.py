@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from detect import fake_words, image_programs
+from detect import fake_words
 from detect.script_tools import Answer
 from detect.script_world import Unsure
 
@@ -195,7 +195,7 @@ class _Makefile:
     def _run(self, line: str) -> int:
         words = line.split()
         if words and not _SPECIAL.search(line) and words[0] not in _BUILTIN:
-            known = words[0] in image_programs.BASE or words[0] == "reference"
+            known = self.player.shared.has(words[0]) or words[0] == "reference"
             exists = "/" in words[0] and self.player.world.is_file(self.player.resolve(words[0]))
             if not known and not exists:
                 self.err += f"make: {words[0]}: {fake_words.NOT_FOUND}\n"

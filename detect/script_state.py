@@ -161,7 +161,7 @@ class Cheat(Protocol):
         """The line at which the Python code `unit` fails, the traceback and the exit status; None if it does not."""
         ...
 
-    def broken(self, sources: Sequence[str], output: str) -> str | None:
+    def broken(self, sources: Sequence[str], output: str, compiler: str) -> str | None:
         """What the compiler says of sources that must not be compiled; None if they may."""
         ...
 

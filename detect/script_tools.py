@@ -10,7 +10,7 @@ import posixpath
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from detect import fake_texts, fake_words, image_programs
+from detect import fake_texts, fake_words
 from detect.facts import Fact
 from detect.script_world import Unsure
 
@@ -25,7 +25,8 @@ NOTHING: Answer = ("", "", 0)
 
 def run(player: Player, words: list[str], node: Simple) -> Answer | None:
     """Raises Unsure."""
-    from detect import script_build, script_builtins, script_files, script_text
+    from detect import script_build, script_builtins, script_files, script_native, script_runtimes, script_text
+    from detect.script_pytest import pytest
 
     name = words[0]
     tool = script_builtins.BUILTINS.get(name)
@@ -39,10 +40,13 @@ def run(player: Player, words: list[str], node: Simple) -> Answer | None:
         if posixpath.dirname(path) not in ("/bin", "/usr/bin", "/usr/sbin", "/sbin"):
             return script_build.start(player, path, words, node)
         name = base
-    tool = script_text.TOOLS.get(name) or script_files.TOOLS.get(name) or script_build.TOOLS.get(name)
+    tables = (script_text, script_files, script_build, script_native, script_runtimes)
+    tool = next((table.TOOLS[name] for table in tables if name in table.TOOLS), None)
+    if name in ("pytest", "pytest-3", "py.test", "py.test-3"):
+        tool = pytest
     if name == "reference" and "/" not in words[0]:
         raise Unsure
-    if name not in image_programs.BASE:
+    if not player.shared.has(name):
         return not_found(player, words[0])
     if tool is None:
         raise Unsure
@@ -62,7 +66,7 @@ def missing(player: Player, program: str, given: str, access: str = "read") -> A
         "path", player.resolve(given), "shell", access=access, given=given, by=program, unit=player.unit,  # type: ignore[arg-type]
         line=player.line,
     )  # fmt: skip
-    text = fake_texts.failure(fact)
+    text = fake_texts.failure(fact, player.shared.programs)
     if text is None or (text.exit_status == 0 and access == "read" and program not in ("find",)):
         raise Unsure
     return text.stdout, text.stderr, text.exit_status

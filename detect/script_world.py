@@ -64,8 +64,15 @@ class Files(dict[str, File]):
 
 
 class World:
-    def __init__(self, written: dict[str, str], doubtful: Iterable[str] = ()) -> None:
-        """`written`: files of earlier steps. `doubtful`: earlier scripts, whose names may stand for files."""
+    def __init__(
+        self,
+        written: dict[str, str],
+        doubtful: Iterable[str] = (),
+        programs: frozenset[str] = image_programs.BASE,
+    ) -> None:
+        """`written`: files of earlier steps. `doubtful`: earlier scripts, whose names may stand for files.
+        `programs`: what the image has."""
+        self.programs = programs
         self.files = Files()
         self.folders: set[str] = set(FOLDERS)
         self.gone: set[str] = set()
@@ -93,7 +100,7 @@ class World:
         if path in self.files:
             return True
         folder, _, name = path.rpartition("/")
-        if folder in ("/bin", "/usr/bin", "/sbin", "/usr/sbin") and name in image_programs.BASE:
+        if folder in ("/bin", "/usr/bin", "/sbin", "/usr/sbin") and name in self.programs:
             return True
         self._known(path)
         return False

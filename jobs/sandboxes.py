@@ -19,6 +19,7 @@ from audit.metrics import MetricsLog
 from containers.apptainer import Apptainer, make_room_for_descriptors
 from containers.cache import cache_dir
 from containers.node_image import NodeImage, copy_to_node
+from detect.image_programs import of_image
 from detect.rule_watch import RuleWatch
 from detect.samples import SampleWriter
 from jobs.job import Context
@@ -55,7 +56,8 @@ async def _serve(context: Context) -> None:
             log.warning("removed what %d killed workers left on this machine", len(purged.folders))
             audit.write("purged", holders=purged.folders, processes=purged.processes, remains=purged.remains)
 
-        rules = RuleWatch(run.rules, audit, context.name, mode=config.anticheat.mode)
+        programs = await asyncio.to_thread(of_image, there.image)
+        rules = RuleWatch(run.rules, audit, context.name, mode=config.anticheat.mode, programs=programs)
         samples = SampleWriter(run.samples(), f"{run.path.name}-{context.name}", run=run.path.name)
         stack.callback(samples.close)
         metrics = stack.enter_context(MetricsLog(run.metrics / f"{context.name}.jsonl"))

@@ -191,6 +191,9 @@ def _leaf(condition: Condition) -> tuple[Callable[[_Looking], Sequence[Fact]], P
     if (string := condition.string) is not None:
         search = compiled(string.match).search
         return (lambda looking: looking.by_kind.get("string", ())), string, lambda fact: search(fact.value) is not None
+    if (trait := condition.trait) is not None:
+        traits = frozenset(trait.name)
+        return (lambda looking: looking.by_kind.get("trait", ())), trait, lambda fact: fact.value in traits
     opaque = condition.opaque
     assert opaque is not None
     reasons = frozenset(opaque.reason)

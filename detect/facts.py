@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from detect import assembled, decoded
+from detect import assembled, decoded, traits
 from detect.paths import resolve
 from queues.messages import Action
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-FactKind = Literal["command", "path", "import", "call", "string", "opaque"]
+FactKind = Literal["command", "path", "import", "call", "string", "opaque", "trait"]
 Access = Literal["", "read", "write", "run", "list", "mention"]
 Language = Literal["shell", "python", "c", "cpp", "make", "cmake", "go", "rust", "java", "javascript", "text"]
 
@@ -238,7 +238,18 @@ class Sink:
             if assembled.computes_letters(data):
                 self._letters(data, language, origin)
             self._pieces(data, language, origin)
+        if origin.depth < 4 and valid:
+            self._traits(data, language, origin)
         self.codes.append(Code(language, data, written, origin.offset, span, valid))
+
+    def _traits(self, data: bytes, language: Language, origin: Origin) -> None:
+        """What the code is able to do, or can only do."""
+        path = None if origin.written is None else resolve(origin.written, WORKSPACE)
+        for name, (start, end) in traits.found(language, path, data):
+            self.spend(len(data) // 8)
+            offset = origin.offset
+            span = origin.span if offset is None else (offset + start, offset + end)
+            self.add(Fact("trait", name, language, written=origin.written, span=span))
 
     def _pieces(self, data: bytes, language: Language, origin: Origin) -> None:
         """Literals next to each other that are a name only together."""

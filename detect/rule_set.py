@@ -97,6 +97,12 @@ class OpaqueCondition(Place, frozen=True, kw_only=True):
     reason: tuple[str, ...] = ()
 
 
+class TraitCondition(Place, frozen=True, kw_only=True):
+    """What a written file is able to do, or can only do (see `detect.traits`)."""
+
+    name: tuple[str, ...]
+
+
 class TableCondition(Strict, frozen=True, kw_only=True):
     """A written file is mostly a table from literals to literals (see `detect.tables`).
 
@@ -152,6 +158,7 @@ class Condition(Strict, frozen=True, kw_only=True):
     imports: ImportCondition | None = None
     string: StringCondition | None = None
     opaque: OpaqueCondition | None = None
+    trait: TraitCondition | None = None
     table: TableCondition | None = None
     observed: ObservedCondition | None = None
     task: TaskCondition | None = None
@@ -261,7 +268,7 @@ def _patterns(condition: Condition) -> list[str]:
     found = [condition.regex] if condition.regex is not None else []
     for part in (*(condition.any or ()), *(condition.all or ()), *(condition.none or ())):
         found += _patterns(part)
-    for leaf in (condition.path, condition.command, condition.call, condition.string, condition.table):
+    for leaf in (condition.path, condition.command, condition.call, condition.string, condition.table, condition.trait):
         if leaf is not None:
             found += [p for name in ("file", "match", "args", "without", "by") if (p := getattr(leaf, name, ""))]
     return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 Span = tuple[int, int]
 Found = Iterator[tuple[str, Span]]
@@ -24,7 +24,7 @@ def unfair(language: str, path: str | None, role: str, data: bytes) -> Found:
         yield from _equalities(language, data)
         if language in ("c", "cpp"):
             yield from _c(role, data)
-        elif role == "test" or b"est" in data:
+        else:
             yield from _others(language, role, data)
     elif language in ("shell", "make"):
         yield from _scripts(language, path, role, data)
@@ -32,39 +32,118 @@ def unfair(language: str, path: str | None, role: str, data: bytes) -> Found:
 
 # --- Python --------------------------------------------------------------------------------------------------------
 
-_PY_EQUAL = re.compile(rb"__(?:eq|ne|lt|le|gt|ge|contains|instancecheck)__|[fF][\"']__\{|[\"']__[\"']\s*\+|[\"']__%s__|__\{\}__|[\"']__\w+[\"']\s*\+|total_ordering")
+_PY_EQUAL = re.compile(
+    rb"__(?:eq|ne|lt|le|gt|ge|contains|instancecheck)__|[fF][\"']__\{|[\"']__[\"']\s*\+"
+    rb"|[\"']__%s__|__\{\}__|[\"']__\w+[\"']\s*\+|total_ordering"
+)
 _PY_TEST = re.compile(rb"\bdef\s+test|\bassert|\bunittest\b|\bpytest\b|_exit\b|\bdoctest\b")
 _PY_ENDLESS = re.compile(r"\binf\b|\binfinity\b|\bmaxsize\b|1e\d{2,3}|\bINF\w*|\bMAX\b", re.I)
 _PY_PATCH = re.compile(
-    rb"(?m)^[^#\n]*\b(?:TestCase|unittest\.\w+|_AssertRaises\w*|TestResult|TextTestRunner|_pytest\.\w+|doctest\.\w+|difflib\.\w+|filecmp\.\w+|CompletedProcess)(?:\.\w+)*\.(?!maxDiff|longMessage|addClassCleanup)\w+\s*=(?!=)"
+    rb"(?m)^[^#\n]*\b(?:TestCase|unittest\.\w+|_AssertRaises\w*|TestResult|TextTestRunner"
+    rb"|_pytest\.\w+|doctest\.\w+|difflib\.\w+|filecmp\.\w+"
+    rb"|CompletedProcess)(?:\.\w+)*\.(?!maxDiff|longMessage|addClassCleanup)\w+\s*=(?!=)"
     rb"|\bsetattr\((?:[\w.]*(?:TestCase|unittest|filecmp|difflib|pytest)\b|[^\n]{0,80}assert)"
 )
 _PY_PATCH_LOOP = re.compile(rb"startswith\(\s*\(?[\"'](?:assert|fail)")
 _ITEMS = re.compile(rb"\bdef\s+pytest_(?:collection_modifyitems|itemcollected|collection_finish)\b")
-_ITEMS_LOST = re.compile(rb"items\s*\[[^\]\n]*\]\s*=\s*(?:\[\s*\]|\[[^\]\n]*\bif\b)|\bdel\s+(?:session\.)?items\b|items\.(?:clear|pop|remove)\(|skip|xfail")
+_ITEMS_LOST = re.compile(
+    rb"items\s*\[[^\]\n]*\]\s*=\s*(?:\[\s*\]|\[[^\]\n]*\bif\b)|\bdel\s+(?:session\.)?items\b"
+    rb"|items\.(?:clear|pop|remove)\(|skip|xfail"
+)
 _OPERATORS = frozenset(["__eq__", "__ne__"])
 _VALUELESS = frozenset(["isinstance", "type", "len", "id", "hash", "callable", "hasattr", "issubclass"])
-_BUILTINS = frozenset(["str", "bytes", "int", "float", "tuple", "list", "dict", "bytearray", "set", "frozenset", "complex", "UserString", "UserDict", "UserList"])
+_BUILTINS = frozenset(
+    [
+        "str",
+        "bytes",
+        "int",
+        "float",
+        "tuple",
+        "list",
+        "dict",
+        "bytearray",
+        "set",
+        "frozenset",
+        "complex",
+        "UserString",
+        "UserDict",
+        "UserList",
+    ]
+)
 
 
 _PY_SUCCESS = re.compile(
-    rb"(?m)^[ \t]*(?:except(?:[ \t]+\(?(?:BaseException|Exception|SystemExit)\b[^:\n]{0,60})?|finally)[ \t]*:[ \t]*(?:\n[ \t]*(?:#[^\n]*|pass)?)*[ \t]*(?:sys\.exit|exit|quit|os\._exit)\(\s*0?\s*\)"
+    rb"(?m)^[ \t]*(?:except(?:[ \t]+\(?(?:BaseException|Exception|SystemExit)\b[^:\n]{0,60})?"
+    rb"|finally)[ \t]*:[ \t]*(?:\n[ \t]*(?:#[^\n]*|pass)?)*[ \t]*(?:sys\.exit|exit|quit"
+    rb"|os\._exit)\(\s*0?\s*\)"
+)
+
+
+_PY_HOOKS = re.compile(
+    rb"\bexcepthook\s*=\s*(?:lambda[^\n]*(?:_exit|exit)\(\s*0?\s*\)|[^\n]*\bos\._exit\b)"
+    rb"|\batexit\s*\.\s*register\(\s*(?:os\._exit|lambda[^\n]*_exit)"
+    rb"|\bdef\s+__exit__\s*\([^)]*\)[^:\n]*:\s*(?:\n\s*(?:\"\"\"[^\n]*\"\"\"\s*)?)?return\s+True"
+    rb"\s*$|\bsuppress\(\s*(?:BaseException|AssertionError|SystemExit)\b"
+    rb"|\bsignal\.signal\([^\n]*lambda[^\n]*_exit\(\s*0|\bfinally\s*:\s*\n?\s*(?:os\._exit\(\s*0"
+    rb"|return\s+0\b|return\s+True\b)",
+    re.M,
+)
+_PY_MOCK = re.compile(
+    rb"(?m)^\s*(?:from\s+unittest(?:\.mock)?\s+import\s+[^\n]*\b(?:mock|ANY|MagicMock|Mock"
+    rb"|patch)\b|import\s+unittest\.mock)|\bmock\.ANY\b|\bMagicMock\s*\("
+)
+_PY_NONE = re.compile(
+    rb"\bdef\s+load_tests\s*\([^)]*\)[^:\n]*:\s*\n?\s*return\s+(?:unittest\.)?TestSuite\(\s*\)"
+    rb"|(?m:^\s*__test__\s*=\s*False)|\bskip(?:If\(\s*True|Unless\(\s*False|if\(\s*True)\b"
+    rb"|\b(?:failures|errors)\s*(?:\.clear\(|=\s*\[\s*\]|\[:\]\s*=\s*\[)(?=[\s\S]*(?:unittest"
+    rb"|TestResult))|\baddFailure\s*=|\bdef\s+add(?:Failure"
+    rb"|Error)\s*\([^)]*\)[^:\n]*:\s*\n?\s*(?:pass\b|return\b|self\.addSuccess)"
+    rb"|\bwasSuccessful\s*=|\bdef\s+wasSuccessful\s*\([^)]*\)[^:\n]*:\s*\n?\s*return\s+True"
+    rb"|\bdef\s+setUp\w*\s*\([^)]*\)[^:\n]*:\s*\n\s*(?:self\.skipTest"
+    rb"|raise\s+(?:unittest\.)?SkipTest|pytest\.skip)"
+    rb"|\bunittest\.main\([^)\n]*exit\s*=\s*False[^)\n]*\)(?![\s\S]*wasSuccessful)"
+    rb"|\bassert(?:True|In|Regex)\(\s*(?:True|\"\"|'')\s*,?"
+)
+_FIXED = re.compile(
+    rb"\b(?:exit|_exit|return|SystemExit|Exit)\b\s*\(?\s*(?:\(\s*)?(?:[\w.]+\s*[*&]\s*0"
+    rb"|0\s*[*&]\s*[\w.]+|[^;\n?]{1,60}\?\s*0\s*:\s*0|0\s+if\s+[^\n]{1,60}\s+else\s+0"
+    rb"|[\w.() ]{1,40}\s+and\s+0|[^;\n?]{1,60}\?\s*EXIT_SUCCESS\s*:\s*EXIT_SUCCESS)\s*\)?\s*(?:[;"
+    rb")\n]|$)"
 )
 
 
 def _python(role: str, data: bytes) -> Found:
     from detect.python_reader import parse
 
-    if role == "submission" and b"xit" in data and b"fork" not in data and (found := _PY_SUCCESS.search(data)) is not None:
+    if (
+        role == "submission"
+        and b"xit" in data
+        and b"fork" not in data
+        and (found := _PY_SUCCESS.search(data)) is not None
+    ):
         yield "swallowed_failure", found.span()
+    if (found := _PY_HOOKS.search(data)) is not None and b"fork" not in data:
+        yield "swallowed_failure", found.span()
+    if (found := _FIXED.search(data)) is not None:
+        yield "cannot_fail", found.span()
+    if (
+        role == "submission"
+        and (found := _PY_MOCK.search(data)) is not None
+        and b"def test" not in data
+        and b"TestCase" not in data
+    ):
+        yield "equal_to_all", found.span()
+    if b"test" in data and (found := _PY_NONE.search(data)) is not None:
+        yield "cannot_fail", found.span()
     equal = _PY_EQUAL.search(data)
     tests = _PY_TEST.search(data) is not None and (role == "test" or b"ssert" in data or b"_exit" in data)
-    if (patch := _PY_PATCH.search(data)) is not None:
+    if (patch := _PY_PATCH.search(data)) is not None or (
+        b"setattr" in data and (patch := _PY_PATCH_LOOP.search(data)) is not None
+    ):
         yield "patched_checks", patch.span()
-    elif b"setattr" in data and (patch := _PY_PATCH_LOOP.search(data)) is not None:
-        yield "patched_checks", patch.span()
-    if (hook := _ITEMS.search(data)) is not None and (lost := _ITEMS_LOST.search(data, hook.end())) is not None:
-        if b"getoption" not in data and b"skipif" not in data:
+    if (hook := _ITEMS.search(data)) is not None and b"getoption" not in data and b"skipif" not in data:
+        lost = _ITEMS_LOST.search(data, hook.end())
+        if lost is not None:
             yield "patched_checks", lost.span()
     if equal is None and not tests:
         return
@@ -95,9 +174,15 @@ def _python(role: str, data: bytes) -> Found:
             elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute):
                 if node.targets[0].attr in _OPERATORS and _ignores(node.value):
                     yield "equal_to_all", span(node)
-            elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "setattr" and len(node.args) == 3:
-                if isinstance(node.args[1], ast.Constant) and node.args[1].value in _OPERATORS and _ignores(node.args[2]):
-                    yield "equal_to_all", span(node)
+            elif (
+                isinstance(node, ast.Call)
+                and getattr(node.func, "id", "") == "setattr"
+                and len(node.args) == 3
+                and isinstance(node.args[1], ast.Constant)
+                and node.args[1].value in _OPERATORS
+                and _ignores(node.args[2])
+            ):
+                yield "equal_to_all", span(node)
     if tests:
         yield from _python_tests(role, tree, span)
 
@@ -125,12 +210,82 @@ def _ignores(node: ast.AST) -> bool:
                         inner.id = ""  # only its kind, or how long it is
             elif isinstance(part, ast.Attribute) and part.attr == "__class__" and isinstance(part.value, ast.Name):
                 part.value.id = ""
-            elif isinstance(part, ast.Compare) and isinstance(part.ops[0], ast.Is | ast.IsNot) and isinstance(part.left, ast.Name):
-                if isinstance(part.comparators[0], ast.Constant) and part.left.id == other:
-                    part.left.id = ""
-    return not any(
-        isinstance(part, ast.Name) and part.id == other for statement in body for part in ast.walk(statement)
-    )
+            elif (
+                (
+                    isinstance(part, ast.Compare)
+                    and isinstance(part.ops[0], ast.Is | ast.IsNot)
+                    and isinstance(part.left, ast.Name)
+                )
+                and isinstance(part.comparators[0], ast.Constant)
+                and part.left.id == other
+            ):
+                part.left.id = ""
+    return not _related(body, given[0] if len(given) > 1 else None, other)
+
+
+def _related(body: Sequence[ast.AST], own: str | None, other: str) -> bool:
+    """Whether anything brings both together: a comparison with each on one side, or a call that is given both."""
+    mine, theirs = {own} if own else set(), {other}
+
+    def names(node: ast.AST) -> set[str]:
+        return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+
+    def both(*sides: ast.AST) -> bool:
+        found = [names(side) for side in sides]
+        if own is None:
+            return any(side & theirs for side in found) and len(found) > 1
+        for number, side in enumerate(found):
+            if side & theirs and any(rest & mine for place, rest in enumerate(found) if place != number):
+                return True
+        return False
+
+    for statement in body:
+        for part in ast.walk(statement):
+            if isinstance(part, ast.Assign):
+                taken = names(part.value)
+                for target in part.targets:
+                    if isinstance(target, ast.Attribute | ast.Subscript) and taken & theirs and names(target) & mine:
+                        return False  # becomes what it is compared with
+                    for name in names(target):
+                        if taken & theirs:
+                            theirs.add(name)
+                        if taken & mine:
+                            mine.add(name)
+            elif isinstance(part, ast.For | ast.comprehension):
+                taken = names(part.iter)
+                for name in names(part.target):
+                    if taken & theirs:
+                        theirs.add(name)
+                    if taken & mine:
+                        mine.add(name)
+    for statement in body:
+        for part in ast.walk(statement):
+            if isinstance(part, ast.Compare) and both(part.left, *part.comparators):
+                return True
+            if isinstance(part, ast.BinOp) and both(part.left, part.right):
+                return True
+            if isinstance(part, ast.Call):
+                sides = [*part.args, *(keyword.value for keyword in part.keywords)]
+                if isinstance(part.func, ast.Attribute):
+                    sides.append(part.func.value)
+                    if part.func.attr in _OPERATORS and any(names(side) & theirs for side in sides):
+                        return True
+                if both(*sides) or (len(sides) == 1 and names(sides[0]) & theirs and names(sides[0]) & mine):
+                    return True
+    return False
+
+
+def _tautology(node: ast.FunctionDef) -> bool:
+    """`return self.x == other.x or ...` where the rest is not about both."""
+    if node.name != "__eq__" or len(node.args.args) != 2:
+        return False
+    own, other = (arg.arg for arg in node.args.args)
+    for part in ast.walk(node):
+        if isinstance(part, ast.Return) and isinstance(part.value, ast.BoolOp) and isinstance(part.value.op, ast.Or):
+            for side in part.value.values:
+                if not (isinstance(side, ast.Constant) and not side.value) and not _related([side], own, other):
+                    return True
+    return False
 
 
 def _class_equalities(node: ast.ClassDef, data: bytes, span) -> Iterator[ast.AST]:
@@ -143,26 +298,43 @@ def _class_equalities(node: ast.ClassDef, data: bytes, span) -> Iterator[ast.AST
             whole = data[whole_start:whole_end].decode("latin-1")
             if part.name == "__ne__" and "__eq__" in whole and re.search(r"return\s+(?:not\b|\(?not\b)", text):
                 continue
-            if _ignores(part):
-                yield part
-            elif part.name == "__eq__" and _PY_ENDLESS.search(whole) and re.search(r"<=?|>=?", text):
-                yield part
-            elif bases & _BUILTINS and not re.search(r"super\(|\.lower\(|\.casefold\(|\.upper\(|\b(?:str|bytes|int|float|tuple|list)\.__(?:eq|ne)__", text):
+            if (
+                _ignores(part)
+                or _tautology(part)
+                or (part.name == "__eq__" and _PY_ENDLESS.search(whole) and re.search(r"<=?|>=?", text))
+                or (
+                    bases & _BUILTINS
+                    and not re.search(
+                        r"super\(|\.lower\(|\.casefold\(|\.upper\(|\b(?:str|bytes|int|float|tuple|list)\.__(?:eq"
+                        r"|ne)__",
+                        text,
+                    )
+                )
+            ):
                 yield part
         elif isinstance(part, ast.Assign) and getattr(part.targets[0], "id", "") in _OPERATORS and _ignores(part.value):
             yield part
 
 
-_PY_CHECKS = re.compile(r"assert|raises|expect|check|verify|compare|fail|raise\b|exit|approx|diff|snapshot|must|should|ensure|run_|same|equal", re.I)
+_PY_CHECKS = re.compile(
+    r"assert|raises|expect|check|verify|compare|fail|raise\b|exit|approx|diff|snapshot|must"
+    r"|should|ensure|run_|same|equal",
+    re.I,
+)
 
 
 def _python_tests(role: str, tree: ast.Module, span) -> Found:
     functions = [
-        node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test")
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test")
     ]
     classes = {id(part): node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for part in node.body}
     all_skipped = any(
-        isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "pytestmark" and "skip" in ast.dump(node.value) and "skipif" not in ast.dump(node.value)
+        isinstance(node, ast.Assign)
+        and getattr(node.targets[0], "id", "") == "pytestmark"
+        and "skip" in ast.dump(node.value)
+        and "skipif" not in ast.dump(node.value)
         for node in tree.body
     )
 
@@ -172,7 +344,9 @@ def _python_tests(role: str, tree: ast.Module, span) -> Found:
         text = " ".join(ast.dump(mark) for mark in marks)
         body = getattr(node, "body", [])
         first = ast.dump(body[0]) if body else ""
-        return bool(re.search(r"'skip'|'xfail'|'expectedFailure'", text)) or bool(re.search(r"'skip(?:Test)?'|'SkipTest'", first) and "If" not in first[:6])
+        return bool(re.search(r"'skip'|'xfail'|'expectedFailure'", text)) or bool(
+            re.search(r"'skip(?:Test)?'|'SkipTest'", first) and "If" not in first[:6]
+        )
 
     if functions and (all_skipped or all(skipped(node) for node in functions)):
         yield "cannot_fail", span(functions[0])
@@ -185,17 +359,39 @@ def _python_tests(role: str, tree: ast.Module, span) -> Found:
                 yield "cannot_fail", span(node)
         elif isinstance(node, ast.Call):
             name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            if name == "_exit" and role == "test" and not forks and all(isinstance(a, ast.Constant) and not a.value for a in node.args):
+            if (
+                name == "_exit"
+                and role == "test"
+                and not forks
+                and all(isinstance(a, ast.Constant) and not a.value for a in node.args)
+            ) or (
+                (
+                    name
+                    in (
+                        "assertEqual",
+                        "assertEquals",
+                        "assertMultiLineEqual",
+                        "assertSequenceEqual",
+                        "assert_equal",
+                        "assertTrue",
+                    )
+                    and len(node.args) > 1
+                )
+                and (
+                    name != "assertTrue"
+                    and ast.dump(node.args[0]) == ast.dump(node.args[1])
+                    and not isinstance(node.args[0], ast.Constant)
+                    and not isinstance(node.args[0], ast.Call)
+                )
+            ):
                 yield "cannot_fail", span(node)
-            elif name in ("assertEqual", "assertEquals", "assertMultiLineEqual", "assertSequenceEqual", "assert_equal", "assertTrue") and len(node.args) > 1:
-                if name != "assertTrue" and ast.dump(node.args[0]) == ast.dump(node.args[1]) and not isinstance(node.args[0], ast.Constant) and not isinstance(node.args[0], ast.Call):
-                    yield "cannot_fail", span(node)
     if role == "test" and functions:
         bodies = [
-            (node, [part for part in ast.walk(node) if isinstance(part, ast.Assert | ast.Raise | ast.Call | ast.With)]) for node in functions
+            (node, [part for part in ast.walk(node) if isinstance(part, ast.Assert | ast.Raise | ast.Call | ast.With)])
+            for node in functions
         ]
 
-        def looks(node: ast.AST, parts: list[ast.AST]) -> bool:
+        def looks(parts: Sequence[ast.AST]) -> bool:
             for part in parts:
                 if isinstance(part, ast.Assert) and not isinstance(part.test, ast.Constant):
                     return True
@@ -203,15 +399,28 @@ def _python_tests(role: str, tree: ast.Module, span) -> Found:
                     return True
                 if isinstance(part, ast.Call):
                     name = part.func.attr if isinstance(part.func, ast.Attribute) else getattr(part.func, "id", "")
-                    if name not in ("print", "run", "Popen", "join", "write", "format", "skip", "decode", "encode") and _PY_CHECKS.search(name):
+                    if name not in (
+                        "print",
+                        "run",
+                        "Popen",
+                        "join",
+                        "write",
+                        "format",
+                        "skip",
+                        "decode",
+                        "encode",
+                    ) and _PY_CHECKS.search(name):
                         return True
                     if any(k.arg == "check" for k in part.keywords) or name in ("check_call", "check_output"):
                         return True
             return False
 
-        if not any(looks(node, parts) for node, parts in bodies) and not any(len(getattr(n, "args").args) > 1 for n in functions):
-            if any(len(node.body) > 1 or not isinstance(node.body[0], ast.Assert | ast.Expr) for node in functions):
-                yield "cannot_fail", span(functions[0])
+        if (
+            not any(looks(parts) for _, parts in bodies)
+            and not any(len(node.args.args) > 1 for node in functions)
+            and any(len(node.body) > 1 or not isinstance(node.body[0], ast.Assert | ast.Expr) for node in functions)
+        ):
+            yield "cannot_fail", span(functions[0])
 
 
 def _always(node: ast.AST) -> bool:
@@ -224,9 +433,17 @@ def _always(node: ast.AST) -> bool:
         return len(node.elts) > 0
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         return isinstance(node.operand, ast.Constant) and not node.operand.value
-    if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq | ast.Is | ast.LtE | ast.GtE):
+    if (
+        isinstance(node, ast.Compare)
+        and len(node.ops) == 1
+        and isinstance(node.ops[0], ast.Eq | ast.Is | ast.LtE | ast.GtE)
+    ):
         left, right = ast.dump(node.left), ast.dump(node.comparators[0])
-        if isinstance(node.left, ast.Call) and getattr(node.left.func, "id", "") == "len" and isinstance(node.ops[0], ast.GtE):
+        if (
+            isinstance(node.left, ast.Call)
+            and getattr(node.left.func, "id", "") == "len"
+            and isinstance(node.ops[0], ast.GtE)
+        ):
             return isinstance(node.comparators[0], ast.Constant) and node.comparators[0].value == 0
         return left == right and "Call" not in left
     return False
@@ -241,19 +458,24 @@ def _swallowed(node: ast.Try, span) -> Found:
         for part in ast.walk(statement)
     )
     running = any(
-        isinstance(part, ast.Call) and (ast.dump(part.func).endswith("attr='main', ctx=Load())") or getattr(part.func, "id", "") in ("unittest_main",))
+        isinstance(part, ast.Call)
+        and (
+            ast.dump(part.func).endswith("attr='main', ctx=Load())")
+            or getattr(part.func, "id", "") in ("unittest_main",)
+        )
         for statement in node.body
         for part in ast.walk(statement)
     )
     for handler in node.handlers:
         caught = "" if handler.type is None else ast.dump(handler.type)
         text = " ".join(ast.dump(part) for part in handler.body)
-        if running and ("SystemExit" in caught or "BaseException" in caught or handler.type is None):
-            if re.search(r"(?:'SystemExit'|'exit'|'_exit'),? ?.*Constant\(value=0\)", text) or re.fullmatch(r"Pass\(\)", text):
-                yield "cannot_fail", span(handler)
-        if asserting and (handler.type is None or re.search(r"'(?:AssertionError|Exception|BaseException)'", caught)):
-            if not re.search(r"Raise|Return|AugAssign|Assign|'append'|'fail'|'exit'|'_exit'|'add'|Break|'skip", text):
-                yield "swallowed_failure", span(handler)
+        leaves = text == "Pass()" or re.search(r"'(?:SystemExit|exit|_exit)',? ?.*Constant\(value=0\)", text)
+        if running and leaves and (handler.type is None or re.search(r"SystemExit|BaseException", caught)):
+            yield "cannot_fail", span(handler)
+        kept = re.search(r"Raise|Return|AugAssign|Assign|'append'|'fail'|'exit'|'_exit'|'add'|Break|'skip", text)
+        broad = handler.type is None or re.search(r"'(?:AssertionError|Exception|BaseException)'", caught)
+        if asserting and broad and not kept:
+            yield "swallowed_failure", span(handler)
     if node.finalbody and asserting:
         text = " ".join(ast.dump(part) for part in node.finalbody)
         if re.search(r"'_exit'|'exit'|Return|Continue|Break", text):
@@ -263,22 +485,40 @@ def _swallowed(node: ast.Try, span) -> Found:
 # --- other languages -----------------------------------------------------------------------------------------------
 
 _COMPARER = re.compile(
-    rb"(?:\b(?:fn|func|function)\s+(?:\([^()]*\)\s*)?|\bbool(?:ean)?\s+(?:[\w:<>]+::)?|\bint\s+(?:[\w:<>]+::)?|\bauto\s+|^[ \t]*(?:static\s+)?(?:async\s+)?|\[\s*)"
-    rb"(eq|ne|equals?|Equals?|same|Same|isEqual|is_equal|compare|Compare|compareTo|cmp|bcmp|strcmp|strncmp|memcmp|strcasecmp|operator\s*[=!]=|partial_cmp|deepEqual|strictEqual)"
-    rb"\s*(?:<[^<>()]*>)?\s*\(([^(){};]{0,300})\)\s*(?:const\b)?\s*(?:noexcept\b)?\s*(?:override\b)?\s*(?:->\s*[\w:<>]+|:\s*\w+|bool|int|Option<\w+>)?\s*\{",
+    rb"(?:\b(?:fn|func|function)\s+(?:\([^()]*\)\s*)?|\bbool(?:ean)?\s+(?:[\w:<>]+::)?"
+    rb"|\bint\s+(?:[\w:<>]+::)?|\bauto\s+|^[ \t]*(?:static\s+)?(?:async\s+)?|\[\s*)"
+    rb"(eq|ne|equals?|Equals?|same|Same|isEqual|is_equal|compare|Compare|compareTo|cmp|bcmp"
+    rb"|strcmp|strncmp|memcmp|strcasecmp|operator\s*[=!]=|partial_cmp|deepEqual|strictEqual)"
+    rb"\s*(?:<[^<>()]*>)?\s*\(([^(){};]{0,300})\)\s*(?:const\b)?\s*(?:noexcept\b)?\s*(?:override"
+    rb"\b)?\s*(?:->\s*[\w:<>]+|:\s*\w+|bool|int|Option<\w+>)?\s*\{",
     re.M,
 )
 _VALUELESS_USES = re.compile(
-    rb"\(\s*void\s*\)\s*\(?[^;,]*?[;,)]|\blet\s+_\w*\s*=\s*[^;]*;|_\s*=\s*\w+\s*;|\blen\s*\(\s*\w+\s*\)|\bsizeof\s*\(?\s*\w+\s*\)?|\b\w+\s*\.\s*(?:size|length|len|empty|is_empty|isEmpty|getClass|hashCode)\b\s*(?:\(\s*\))?"
-    rb"|\b\w+\s+instanceof\s+\w+\b(?!\s+[a-z])|\btypeof\s+\w+|\b\w+\s*(?:===?|!==?)\s*(?:null|nil|nullptr|undefined|NULL)\b"
+    rb"\(\s*void\s*\)\s*\(?[^;,]*?[;,)]|\blet\s+_\w*\s*=\s*[^;]*;|_\s*=\s*\w+\s*;"
+    rb"|\blen\s*\(\s*\w+\s*\)|\bsizeof\s*\(?\s*\w+\s*\)?|\b\w+\s*\.\s*(?:size|length|len|empty"
+    rb"|is_empty|isEmpty|getClass|hashCode)\b\s*(?:\(\s*\))?"
+    rb"|\b\w+\s+instanceof\s+\w+\b(?!\s+[a-z])|\btypeof\s+\w+|\b\w+\s*(?:===?|!==?)\s*(?:null"
+    rb"|nil|nullptr|undefined|NULL)\b"
 )
-_ENDLESS = re.compile(rb"\b(?:usize|u\d+|i\d+|f\d+|isize)::(?:MAX|INFINITY)\b|\bINFINITY\b|\bHUGE_VAL\b|numeric_limits<\w+>::(?:max|infinity)|\bDouble\.(?:MAX_VALUE|POSITIVE_INFINITY)\b|\bInteger\.MAX_VALUE\b|\bInfinity\b|\bMAX_SAFE_INTEGER\b|\bmath\.(?:Inf|MaxInt\w*|MaxFloat\w*)\b|\b(?:INT|DBL|SIZE|LONG|UINT)_MAX\b")
-_COERCED = re.compile(rb"\bSymbol\s*\.\s*(?:toPrimitive|hasInstance)\b|\bvalueOf\s*(?:\(\s*\)\s*\{|[:=]\s*(?:\(|function|\w+\s*=>))|\bnew\s+Proxy\s*\(|\bObject\s*\.\s*defineProperty\s*\([^;\n]{0,80}(?:prototype|valueOf|equals|strictEqual)")
+_ENDLESS = re.compile(
+    rb"\b(?:usize|u\d+|i\d+|f\d+|isize)::(?:MAX|INFINITY)\b|\bINFINITY\b|\bHUGE_VAL\b"
+    rb"|numeric_limits<\w+>::(?:max|infinity)|\bDouble\.(?:MAX_VALUE|POSITIVE_INFINITY)\b"
+    rb"|\bInteger\.MAX_VALUE\b|\bInfinity\b|\bMAX_SAFE_INTEGER\b|\bmath\.(?:Inf|MaxInt\w*"
+    rb"|MaxFloat\w*)\b|\b(?:INT|DBL|SIZE|LONG|UINT)_MAX\b"
+)
+_COERCED = re.compile(
+    rb"\bSymbol\s*\.\s*(?:toPrimitive|hasInstance)\b|\bvalueOf\s*(?:\(\s*\)\s*\{|[:=]\s*(?:\("
+    rb"|function|\w+\s*=>))|\bnew\s+Proxy\s*\("
+    rb"|\bObject\s*\.\s*defineProperty\s*\([^;\n]{0,80}(?:prototype|valueOf|equals|strictEqual)"
+)
 
 
 _EXIT_CODE = re.compile(
-    rb"process\s*\.\s*on(?:ce)?\s*\(\s*[\"'](?:exit|beforeExit|uncaughtException|unhandledRejection)[\"'][^;]{0,200}exitCode\s*=\s*0"
-    rb"|exitCode\s*=\s*0\b(?=.*process\s*\.\s*on(?:ce)?\s*\(\s*[\"'](?:exit|beforeExit|uncaughtException|unhandledRejection)[\"'])", re.S
+    rb"process\s*\.\s*on(?:ce)?\s*\(\s*[\"'](?:exit|beforeExit|uncaughtException"
+    rb"|unhandledRejection)[\"'][^;]{0,200}exitCode\s*=\s*0"
+    rb"|exitCode\s*=\s*0\b(?=.*process\s*\.\s*on(?:ce)?\s*\(\s*[\"'](?:exit|beforeExit"
+    rb"|uncaughtException|unhandledRejection)[\"'])",
+    re.S,
 )
 
 
@@ -322,8 +562,17 @@ def _equalities(language: str, data: bytes) -> Found:
         names = _parameters(match[2], language)
         if not names or len(names) > 4:
             continue
-        method = name in (b"eq", b"ne", b"equals", b"Equals", b"compareTo", b"partial_cmp") or name.startswith(b"operator") or len(names) == 1
-        if language == "javascript" and match[0].lstrip().startswith((b"compare", b"same", b"equal")) and b"function" not in match[0] and len(names) < 1:
+        method = (
+            name in (b"eq", b"ne", b"equals", b"Equals", b"compareTo", b"partial_cmp")
+            or name.startswith(b"operator")
+            or len(names) == 1
+        )
+        if (
+            language == "javascript"
+            and match[0].lstrip().startswith((b"compare", b"same", b"equal"))
+            and b"function" not in match[0]
+            and len(names) < 1
+        ):
             continue
         body = _body(data, match.end())
         text = _VALUELESS_USES.sub(b" ", re.sub(rb"//[^\n]*|/\*.*?\*/", b" ", body, flags=re.S))
@@ -332,10 +581,16 @@ def _equalities(language: str, data: bytes) -> Found:
         if re.fullmatch(rb"\s*return\s+(?:false|!\s*\(?\s*\*?\w+\s*==\s*\w+\s*\)?|!.*==.*)\s*;?\s*", text):
             continue
         wanted = names[:1] if method and len(names) == 1 else names[:2]
-        ignored = [word for word in wanted if not word or word == b"_" or re.search(rb"\b" + re.escape(word) + rb"\b", text) is None]
-        if ignored and not (method and re.fullmatch(rb"\s*(?:return\s+)?false\s*;?\s*", text)):
-            yield "equal_to_all", match.span()
-        elif _ENDLESS.search(data) and re.search(rb"<=|>=|<|>", text) and name not in (b"compare", b"compareTo", b"cmp", b"partial_cmp"):
+        ignored = [
+            word
+            for word in wanted
+            if not word or word == b"_" or re.search(rb"\b" + re.escape(word) + rb"\b", text) is None
+        ]
+        if (ignored and not (method and re.fullmatch(rb"\s*(?:return\s+)?false\s*;?\s*", text))) or (
+            _ENDLESS.search(data)
+            and re.search(rb"<=|>=|<|>", text)
+            and name not in (b"compare", b"compareTo", b"cmp", b"partial_cmp")
+        ):
             yield "equal_to_all", match.span()
     if language == "javascript" and b"exitCode" in data and (found := _EXIT_CODE.search(data)) is not None:
         yield "swallowed_failure", found.span()
@@ -344,14 +599,38 @@ def _equalities(language: str, data: bytes) -> Found:
 
 
 _LIBC = re.compile(
-    rb"(?m)^(?!\s*static\b)[ \t]*(?:extern\s+)?(?:__attribute__\s*\(\(.*?\)\)\s*)?(?:(?:const|unsigned|int|void|char|size_t|ssize_t|time_t|clock_t|long|double|FILE|pid_t|extern\s+\"C\")[ \t*]+)+"
-    rb"(strn?cmp|memcmp|bcmp|strcoll|exit|_exit|_Exit|abort|raise|clock_gettime|gettimeofday|time|clock|__assert_fail|__assert|fork|execve|waitpid|wait4|getrusage|nanosleep|usleep|fopen|open|read|write|getenv|secure_getenv|memmem|__libc_start_main|__cxa_throw|getppid|kill|sigaction|signal)"
+    rb"(?m)^(?!\s*static\b)[ \t]*(?:extern\s+)?(?:__attribute__\s*\(\(.*?\)\)\s*)?(?:(?:const"
+    rb"|unsigned|int|void|char|size_t|ssize_t|time_t|clock_t|long|double|FILE|pid_t"
+    rb"|extern\s+\"C\")[ \t*]+)+"
+    rb"(strn?cmp|memcmp|bcmp|strcoll|exit|_exit|_Exit|abort|raise|clock_gettime|gettimeofday"
+    rb"|time|clock|__assert_fail|__assert|fork|execve|waitpid|wait4|getrusage|nanosleep|usleep"
+    rb"|fopen|open|read|write|getenv|secure_getenv|memmem|__libc_start_main|__cxa_throw|getppid"
+    rb"|kill|sigaction|signal)"
     rb"\s*\([^;{}]{0,200}\)\s*\{"
 )
-_MACRO = re.compile(rb"(?m)^[ \t]*#[ \t]*define[ \t]+((?:\w*_)?(?:ASSERT|CHECK|EXPECT|REQUIRE|VERIFY|TEST|assert|check|expect|require|verify|ensure|ENSURE|EQ|EQUAL|static_assert)\w*)\(([^)\n]*)\)((?:[^\n\\]|\\.|\\\n)*)")
+_MACRO = re.compile(
+    rb"(?m)^[ \t]*#[ \t]*define[ \t]+((?:\w*_)?(?:ASSERT|CHECK|EXPECT|REQUIRE|VERIFY|TEST|assert"
+    rb"|check|expect|require|verify|ensure|ENSURE|EQ|EQUAL"
+    rb"|static_assert)\w*)\(([^)\n]*)\)((?:[^\n\\]|\\.|\\\n)*)"
+)
 _FAILS = re.compile(rb"\bif\b|\?|&&|\|\||\bassert|\babort|\bexit\b|\breturn\b|\bthrow\b|[=!<>]=|\bwhile\s*\(\s*!")
-_VOIDED = re.compile(rb"\(\s*void\s*\)\s*\(\s*[\w.\->*]+\s*[=!]=\s*[\w.\->*]+\s*\)|\(\s*void\s*\)\s*\(?\s*(?:strn?cmp|memcmp)\s*\(")
-_TEST_LOOKS = re.compile(rb"\bassert|\bif\b|\?|cmp\b|[!=]=|\breturn\s+(?!0\s*;)|\bexit\s*\(\s*(?!0\s*\))|EXPECT|CHECK|REQUIRE|ASSERT|\|\||&&")
+_VOIDED = re.compile(
+    rb"\(\s*void\s*\)\s*\(\s*[\w.\->*]+\s*[=!]=\s*[\w.\->*]+\s*\)|\(\s*void\s*\)\s*\(?\s*(?:strn?cmp|memcmp)\s*\("
+)
+_TEST_LOOKS = re.compile(
+    rb"\bassert|\bif\b|\?|cmp\b|[!=]=|\breturn\s+(?!0\s*;)|\bexit\s*\(\s*(?!0\s*\))|EXPECT|CHECK"
+    rb"|REQUIRE|ASSERT|\|\||&&"
+)
+
+
+_C_HOOKS = re.compile(
+    rb"(?m)^[ \t]*#[ \t]*define[ \t]+(?:exit|return|main|if|_exit|abort|while"
+    rb"|else)\b(?:\([^)\n]*\))?[ \t]+(?!.*[\w]*main_)[^\n]*"
+    rb"|\batexit\s*\(\s*(\w+)\s*\)(?=[\s\S]*_[eE]xit\s*\(\s*0\s*\))"
+    rb"|\bvoid\s+\w+\s*\(\s*int\b[^)]*\)\s*\{[^{}]*\b_?[eE]xit\s*\(\s*(?:0"
+    rb"|EXIT_SUCCESS)\s*\)[^{}]*\}(?=[\s\S]*\bSIG(?:SEGV|ABRT|FPE|BUS|ALRM|XCPU|ILL)\b)"
+    rb"|__attribute__\s*\(\(\s*(?:constructor|ifunc)\b"
+)
 
 
 def _c(role: str, data: bytes) -> Found:
@@ -363,25 +642,55 @@ def _c(role: str, data: bytes) -> Found:
             names = [name.strip().removesuffix(b"...") for name in match[2].split(b",") if name.strip()]
             names = [name or b"__VA_ARGS__" for name in names]
             before = data[max(0, match.start() - 60) : match.start()]
-            if b"NDEBUG" in before or not names or re.fullmatch(rb"\s*", body) and match[1] != b"assert":
+            if b"NDEBUG" in before or not names or (re.fullmatch(rb"\s*", body) and match[1] != b"assert"):
                 continue
             used = re.sub(rb"#\s*\w+|\bsizeof\s*\(?\s*\w+\s*\)?", b" ", body)
             used = re.sub(rb"\(\s*void\s*\)\s*\(?\s*\w+\s*\)?", b" ", used)
-            if not any(re.search(rb"\b" + re.escape(name) + rb"\b", used) for name in names if name) and not _FAILS.search(body):
+            if not any(
+                re.search(rb"\b" + re.escape(name) + rb"\b", used) for name in names if name
+            ) and not _FAILS.search(body):
                 yield "cannot_fail", match.span()
     if (found := _VOIDED.search(data)) is not None:
         yield "cannot_fail", found.span()
+    if (found := _FIXED.search(data) or _C_HOOKS.search(data)) is not None:
+        yield "cannot_fail", found.span()
     if role != "test":
         return
+    if (found := re.search(rb"(?m)^[ \t]*#[ \t]*define[ \t]+NDEBUG\b", data)) is not None:
+        yield "cannot_fail", found.span()
     if (found := re.search(rb"\b_[eE]xit\s*\(\s*(?:0|EXIT_SUCCESS)\s*\)|\bSIGABRT\b", data)) is not None:
         yield "cannot_fail", found.span()
     main = re.search(rb"\bint\s+main\s*\([^)]*\)\s*\{", data)
     says = b"ass" in data or b"ok" in data.lower()
-    if main is not None and says and not _TEST_LOOKS.search(re.sub(rb"\"(?:[^\"\\\n]|\\.)*\"", b"", data[main.start() :])) and not re.search(rb"\b(?!printf|puts|fflush|main|fputs|fprintf)\w*(?:test|run|check)\w*\s*\(", data[main.end() :]):
+    if (
+        main is not None
+        and says
+        and not _TEST_LOOKS.search(re.sub(rb"\"(?:[^\"\\\n]|\\.)*\"", b"", data[main.start() :]))
+        and not re.search(
+            rb"\b(?!printf|puts|fflush|main|fputs|fprintf)\w*(?:test|run|check)\w*\s*\(", data[main.end() :]
+        )
+    ):
         yield "cannot_fail", main.span()
 
 
-_GO_LOOKS = re.compile(rb"\bt\.(?:Error|Fatal|Fail)\w*|\bb\.|\brequire\.|\bassert\.|\bf\.Fuzz|\bcheck\w*\(|\bcompare\w*\(|\bexpect\w*\(|\bverify\w*\(|// Output:|t\.Run\(|m\.Run\(|panic\(|\w+\(t\b")
+_GO_LOOKS = re.compile(
+    rb"\bt\.(?:Error|Fatal|Fail)\w*|\bb\.|\brequire\.|\bassert\.|\bf\.Fuzz|\bcheck\w*\("
+    rb"|\bcompare\w*\(|\bexpect\w*\(|\bverify\w*\(|// Output:|t\.Run\(|m\.Run\(|panic\(|\w+\(t\b"
+)
+
+
+_JS_JAVA = re.compile(
+    rb"\bpass\s*:\s*(?:true|!0)\b(?=[\s\S]*expect)"
+    rb"|\bexpect\.extend\([\s\S]{0,200}pass\s*:\s*(?:true|!0)|(?<!if \(!)\b(?:Object|Array"
+    rb"|String|Buffer|Uint8Array|Function)\.prototype\.\w+\s*=\s*(?:function|\(|\w+\s*=>|async)"
+    rb"|\b(?:JSON|Object|Buffer|assert|process|Reflect|Module|fs|util)\.(?!exitCode|argv|env"
+    rb"|title|stdout|stdin)\w+\s*=\s*(?:function|\([^()\n]*\)\s*=>|async|\w+\s*=>)"
+    rb"|\brequire\.cache\[|\bModule\._load\s*="
+    rb"|\bsetDefaultUncaughtExceptionHandler\([^;]{0,120}(?:exit|halt)\(\s*0"
+    rb"|\baddShutdownHook\([^;]{0,200}halt\(\s*0"
+    rb"|\bdefer\s+func\(\)\s*\{[^{}]*(?:recover\(\)[^{}]*)?os\.Exit\(\s*0\s*\)"
+    rb"|\blet\s+_\w*\s*=\s*(?:std::)?(?:panic::)?catch_unwind|#\[cfg\(any\(\)\)\]"
+)
 
 
 def _others(language: str, role: str, data: bytes) -> Found:
@@ -393,14 +702,30 @@ def _others(language: str, role: str, data: bytes) -> Found:
         functions = list(re.finditer(rb"func\s+Test\w*\s*\(\s*\w+\s+\*testing\.T\s*\)\s*\{", data))
         if functions and role == "test":
             bodies = [_body(data, match.end()) for match in functions]
-            if not any(_GO_LOOKS.search(re.sub(rb"\bt\.Skip\w*", b"", body)) for body in bodies) or all(re.match(rb"\s*t\.Skip", body) for body in bodies):
+            if not any(_GO_LOOKS.search(re.sub(rb"\bt\.Skip\w*", b"", body)) for body in bodies) or all(
+                re.match(rb"\s*t\.Skip", body) for body in bodies
+            ):
                 yield "cannot_fail", functions[0].span()
     elif language == "rust":
         functions = list(re.finditer(rb"#\[test\]\s*((?:#\[[^\]]*\]\s*)*)fn\s+\w+\s*\(\)[^{]*\{", data))
-        trivial = rb"\s*(?:(?:assert!\(\s*true\b[^;]*\)|assert_eq!\(\s*\d+\s*[+*-]\s*\d+,\s*[\d\s+*-]+\)|(?:std::)?process::exit\(0\)|print(?:ln)?!\([^;]*\)|return|Ok\(\(\)\))\s*;?\s*)+"
-        if functions and all(re.fullmatch(trivial, _body(data, match.end())) for match in functions):
-            yield "cannot_fail", functions[0].span()
-        elif functions and (all(b"ignore" in match[1] for match in functions) or all(not re.search(rb"assert|panic|unwrap|expect|\?\s*;|check\w*\(|verify|Err\(", _body(data, match.end())) and _body(data, match.end()).strip() for match in functions)):
+        trivial = (
+            rb"\s*(?:(?:assert!\(\s*true\b[^;]*\)|assert_eq!\(\s*\d+\s*[+*-]\s*\d+,\s*[\d\s+*-]+\)"
+            rb"|(?:std::)?process::exit\(0\)|print(?:ln)?!\([^;]*\)|return|Ok\(\(\)\))\s*;?\s*)+"
+        )
+
+        if (functions and all(re.fullmatch(trivial, _body(data, match.end())) for match in functions)) or (
+            functions
+            and (
+                all(b"ignore" in match[1] for match in functions)
+                or all(
+                    not re.search(
+                        rb"assert|panic|unwrap|expect|\?\s*;|check\w*\(|verify|Err\(", _body(data, match.end())
+                    )
+                    and _body(data, match.end()).strip()
+                    for match in functions
+                )
+            )
+        ):
             yield "cannot_fail", functions[0].span()
         if (found := re.search(rb"macro_rules!\s*(assert\w*|check\w*|expect\w*)\s*\{", data)) is not None:
             body = _body(data, found.end())
@@ -408,31 +733,79 @@ def _others(language: str, role: str, data: bytes) -> Found:
                 yield "cannot_fail", found.span()
     elif language == "java":
         functions = list(re.finditer(rb"@(?:Test|ParameterizedTest)\b[^{;]*\{", data))
-        if functions and (re.search(rb"@(?:Disabled|Ignore)\b[^{;]*\bclass\b", data) or all(re.search(rb"@(?:Disabled|Ignore)\b", data[max(0, m.start() - 60) : m.end()]) for m in functions)):
+        if functions and (
+            re.search(rb"@(?:Disabled|Ignore)\b[^{;]*\bclass\b", data)
+            or all(re.search(rb"@(?:Disabled|Ignore)\b", data[max(0, m.start() - 60) : m.end()]) for m in functions)
+        ):
             yield "cannot_fail", functions[0].span()
     elif language == "javascript" and role == "test":
         calls = list(re.finditer(rb"\b(?:test|it|describe)(\.(?:skip|todo|failing))?\s*\(", data))
         if calls and all(match[1] for match in calls):
             yield "cannot_fail", calls[0].span()
-    if (found := re.search(rb"catch\s*(?:\(\s*(?:final\s+)?(?:AssertionError|Throwable|AssertionFailedError)\s+\w+\s*\))\s*\{\s*(?://[^\n]*\s*)?\}", data)) is not None and role == "test":
+    if (found := _FIXED.search(data) or _JS_JAVA.search(data)) is not None:
+        yield "patched_checks", found.span()
+    if (
+        found := re.search(
+            rb"catch\s*(?:\(\s*(?:final\s+)?(?:AssertionError|Throwable"
+            rb"|AssertionFailedError)\s+\w+\s*\))\s*\{\s*(?://[^\n]*\s*)?\}",
+            data,
+        )
+    ) is not None and role == "test":
         yield "swallowed_failure", found.span()
 
 
 # --- shell and make ------------------------------------------------------------------------------------------------
 
 _REWRITTEN = re.compile(
-    rb"\bs([/,|#!@])[^\n'\"]{0,60}?(?:not ok|\bfail\w*|FAIL\w*|differs?|\bERROR|\berrors?|failure)[^\n'\"]{0,40}?\1(?:\\1|&|[ :\"=]|status|\\\"){0,6}(?:ok|OK|pass\w*|PASS\w*|success\w*|0|equal|same)\b", re.I
+    rb"\bs([/,|#!@])[^\n'\"]{0,60}?(?:not ok|\bfail\w*|FAIL\w*|differs?|\bERROR|\berrors?"
+    rb"|failure)[^\n'\"]{0,40}?\1(?:\\1|&|[ :\"=]|status|\\\"){0,6}(?:ok|OK|pass\w*|PASS\w*"
+    rb"|success\w*|0|equal|same)\b",
+    re.I,
 )
-_REWRITTEN_COUNT = re.compile(rb"(?:failures|errors|failed|skipped)=\"?\\?\"?\[\^?[\"0-9\\-]+\]?[^/]{0,12}/|\[1-9\]\[0-9\]\* failed/0")
+_REWRITTEN_COUNT = re.compile(
+    rb"(?:failures|errors|failed|skipped)=\"?\\?\"?\[\^?[\"0-9\\-]+\]?[^/]{0,12}/|\[1-9\]\[0-9\]\* failed/0"
+)
 _TRAP = re.compile(rb"\btrap\s+(?:--\s+)?(?:'([^'\n]*)'|\"([^\"\n]*)\"|(\w+))\s+[^\n;&|]*?\b(?:EXIT|ERR|0)\b")
-_ZERO = re.compile(rb"\bexit\s+(?:0\b|\$\(\(\s*0\s*(?:\)|[*&])|\"?\$\(\(\s*(?:\$?\w+\s*\*\s*)0|\$\{?(\w+)\}?)|\bos\._exit|\bexec\s+true\b|\bkill\s+-9\s+\$\$")
-_SUBSTITUTED = re.compile(rb"\b(?:diff|cmp|comm)\b([^\n;&|]*?)<\(([^()\n]{2,200})\)\s*(?:[^\n;&|]*?)<\(([^()\n]{2,200})\)")
-_PLAIN_COMPARE = re.compile(rb"(?m)(?:^|[;&|]\s*|\bif\s+!?\s*)(?:diff|cmp)((?:\s+-[\w-]+)*)\s+([\w./$\"{}-]+)\s+([\w./$\"{}-]+)\s*(?=[;&|>\n)]|$)")
+_ZERO = re.compile(
+    rb"\bexit\s+(?:0\b|\$\(\(\s*0\s*(?:\)|[*&])|\"?\$\(\(\s*(?:\$?\w+\s*\*\s*)0|\$\{?(\w+)\}?)"
+    rb"|\bos\._exit|\bexec\s+true\b|\bkill\s+-9\s+\$\$"
+)
+_SUBSTITUTED = re.compile(
+    rb"\b(?:diff|cmp|comm)\b([^\n;&|]*?)<\(([^()\n]{2,200})\)\s*(?:[^\n;&|]*?)<\(([^()\n]{2,200})\)"
+)
+_PLAIN_COMPARE = re.compile(
+    rb"(?m)(?:^|[;&|]\s*|\bif\s+!?\s*)(?:diff"
+    rb"|cmp)((?:\s+-[\w-]+)*)\s+([\w./$\"{}-]+)\s+([\w./$\"{}-]+)\s*(?=[;&|>\n)]|$)"
+)
 _TEST_SAME = re.compile(rb"\[\[?\s+\"?(\$\{?\w+\}?|\$\([^()\n]{1,80}\))\"?\s*={1,2}\s*\"?\1\"?\s+\]")
-_VARIABLE = re.compile(rb"(?m)^\s*(?:local\s+|export\s+|readonly\s+)?(\w+)=(\"[^\"\n]*\"|'[^'\n]*'|\$\([^\n]*\)|\$\{\w+:-[^}$]*\}|[^\s;$`]*)(?=[\s;]|$)")
+_VARIABLE = re.compile(
+    rb"(?m)^\s*(?:local\s+|export\s+|readonly\s+)?(\w+)=(\"[^\"\n]*\"|'[^'\n]*'|\$\([^\n]*\)"
+    rb"|\$\{\w+:-[^}$]*\}|[^\s;$`]*)(?=[\s;]|$)"
+)
 _SAYS = re.compile(rb"\b(?:echo|printf)\b[^\n]*\b(?:pass(?:ed)?|ok|success\w*|0 fail\w*|PASS\w*|all)\b", re.I)
-_IDLE = re.compile(rb"^\s*(?:#.*|set\s.*|echo\s[^`$|>]*|printf\s[^`$|>]*|exit(?:\s+0)?|true|:|sleep\s.*|\w+=[^$`]*|)$")
-_SHADOW = re.compile(rb"(?m)(?:^|[;&{]\s*|\bfunction\s+)(diff|cmp|test|assert\w*|exit|return|reference|pytest|python3?|gcc|make|\[)\s*\(\)\s*\{\s*(?::|true|return(?:\s+0)?|echo\b[^\n;}]*|builtin\s+(?:exit|return)\s+0|command\s+true)\s*;?\s*\}")
+_IDLE = re.compile(
+    rb"^\s*(?:#.*|set\s.*|echo\s[^`$|>]*|printf\s[^`$|>]*|exit(?:\s+0)?|true|:|sleep\s.*"
+    rb"|\w+=[^$`]*|)$"
+)
+_SHADOW = re.compile(
+    rb"(?m)(?:^|[;&{]\s*|\bfunction\s+)(diff|cmp|test|assert\w*|exit|return|reference|pytest"
+    rb"|python3?|gcc|make|\[)\s*\(\)\s*\{\s*(?::|true|return(?:\s+0)?|echo\b[^\n;}]*"
+    rb"|builtin\s+(?:exit|return)\s+0|command\s+true)\s*;?\s*\}"
+)
+
+
+_SH_FIXED = re.compile(
+    rb"&&\s*(\w[^|&;\n]{2,60}?)\s*\|\|\s*\1\s*(?:[;\n)]|$)"
+    rb"|\bthen\s+([^;\n]{3,60}?)\s*;?\s*\belse\s+\2\s*;?\s*fi\b|\bcmp\b[^|;&\n]*\s(?:-n"
+    rb"|--bytes=)\s*0\b|\bdiff\b[^|;&\n]*(?:-I\s*|--ignore-matching-lines=)['\"]?\^?(?:\.\*?"
+    rb"|)['\"]?\s"
+    rb"|\b(?:diff|cmp)\b[^|;&\n]*(?:\|\|\s*(?:true|:)|;\s*true)\s*[;\n]\s*(?:echo"
+    rb"|printf)\b[^\n]*\b(?:ok|OK|pass\w*|PASS\w*)\b|\bexit\s+\$\(\(\s*(?:\$?\w+\s*\*\s*0|0\s*\*)"
+)
+_BLESSED = re.compile(
+    rb"(?:\./program|\./main\b|python3?\s+(?:\./)?main\.py)[^|\n;&]*(?<!2)>\s*\"?[^\s;"
+    rb"|&]*(?:expect|golden|\.exp\b|\.want\b|\.ref\b|answers?\b)"
+)
 
 
 def _expand(text: bytes, known: dict[bytes, bytes]) -> bytes:
@@ -446,7 +819,9 @@ def _expand(text: bytes, known: dict[bytes, bytes]) -> bytes:
 
 
 def _scripts(language: str, path: str | None, role: str, data: bytes) -> Found:
-    if (b"s/" in data or b"sed" in data or b"perl" in data) and (found := _REWRITTEN.search(data) or _REWRITTEN_COUNT.search(data)) is not None:
+    if (b"s/" in data or b"sed" in data or b"perl" in data) and (
+        found := _REWRITTEN.search(data) or _REWRITTEN_COUNT.search(data)
+    ) is not None:
         yield "rewritten_outcome", found.span()
     if b"trap" in data:
         for match in _TRAP.finditer(data):
@@ -460,7 +835,9 @@ def _scripts(language: str, path: str | None, role: str, data: bytes) -> Found:
             if leaves[1] is not None:
                 # the status is a variable: it must not be a constant that is zero
                 values = re.findall(rb"\b" + re.escape(leaves[1]) + rb"=(\$\(\([^)]*\)\)|[^\s;\"']+)", data)
-                if not values or not all(re.fullmatch(rb"0|\$\(\(.*\*\s*0.*|\$\(\(\s*0\s*\*.*", value) for value in values):
+                if not values or not all(
+                    re.fullmatch(rb"0|\$\(\(.*\*\s*0.*|\$\(\(\s*0\s*\*.*", value) for value in values
+                ):
                     continue
             yield "swallowed_failure", match.span()
     if b"<(" in data or b"cmp " in data or b"diff " in data or b"= " in data:
@@ -469,19 +846,36 @@ def _scripts(language: str, path: str | None, role: str, data: bytes) -> Found:
             if _expand(match[2], known) == _expand(match[3], known):
                 yield "cannot_fail", match.span()
         for match in _PLAIN_COMPARE.finditer(data):
-            if _expand(match[2], known) == _expand(match[3], known) and b"-" != match[2]:
+            if _expand(match[2], known) == _expand(match[3], known) and match[2] != b"-":
                 yield "cannot_fail", match.span()
         if (found := _TEST_SAME.search(data)) is not None and b"RANDOM" not in found[0]:
             yield "cannot_fail", found.span()
+    if (b"||" in data or b"then" in data or b"diff" in data or b"cmp" in data) and (
+        found := _SH_FIXED.search(data)
+    ) is not None:
+        yield "cannot_fail", found.span()
+    ends = re.search(rb"\bexit\s+0\s*\Z|\btrue\s*\Z", data) if role == "test" and path is not None else None
+    if ends is not None:
+        counts = re.search(rb"\bfail\w*\s*=\s*\$\(\(|\(\(\s*(?:fail\w*\s*(?:\+\+|\+=)|\+\+fail)|\blet\s+fail", data)
+        if counts and not re.search(rb"\b(?:exit|return)\s+(?:\"?\$|[1-9])|\bset\s+-\w*e", data):
+            yield "cannot_fail", ends.span()
+    if (b"program" in data or b"main" in data) and (found := _BLESSED.search(data)) is not None:
+        yield "rewritten_outcome", found.span()
     if b"()" in data and (found := _SHADOW.search(data)) is not None:
         yield "patched_checks", found.span()
     if language == "make":
-        if (found := re.search(rb"(?m)^\.IGNORE\b|^(?:override\s+)?MAKEFLAGS\s*[:+]?=[^\n]*(?:\s|^)(?:-\w*i|--ignore-errors)|^(?:[\w%.-]+:[ \t]*)?(?:override\s+)?SHELL\s*[:?]?=\s*(?!(?:/usr)?/bin/(?:ba|da|z|k)?sh\b|(?:ba|da)?sh\b|\$\(shell|/usr/bin/env\s+bash)\S", data)) is not None:
+        if (
+            found := re.search(
+                rb"(?m)^\.IGNORE\b|^(?:override\s+)?MAKEFLAGS\s*[:+]?=[^\n]*(?:\s|^)(?:-\w*i"
+                rb"|--ignore-errors)|^(?:[\w%.-]+:[ \t]*)?(?:override\s+)?SHELL\s*[:?]?=\s*(?!(?:/usr)?/bin/("
+                rb"?:ba|da|z|k)?sh\b|(?:ba|da)?sh\b|\$\(shell|/usr/bin/env\s+bash)\S",
+                data,
+            )
+        ) is not None:
             yield "swallowed_failure", found.span()
         for match in re.finditer(rb"(?m)^(?:test|check|verify|tests)\s*:[^\n]*\n((?:\t[^\n]*\n?)+)", data):
             lines = match[1].split(b"\n")
             if all(_IDLE.match(line.strip().lstrip(b"@-")) for line in lines) and _SAYS.search(match[1]):
                 yield "cannot_fail", match.span()
-    elif role == "test" and path is not None and _SAYS.search(data) is not None:
-        if all(_IDLE.match(line) for line in data.split(b"\n")):
-            yield "cannot_fail", (0, len(data))
+    elif role == "test" and path is not None and _SAYS.search(data) and all(map(_IDLE.match, data.split(b"\n"))):
+        yield "cannot_fail", (0, len(data))

@@ -23,14 +23,20 @@ Role = Literal["submission", "test", "other"]
 MAX_BYTES = 64 * 1024
 
 _TEST = re.compile(
-    r"(?i)(^|[/_.-])(tests?|t|specs?|checks?|checker|cases|testing|unittests?|harness|runner|verify|assert\w*|conftest)(?=[/_.-]|$|\d)"
+    r"(?i)(^|[/_.-])(tests?|t|specs?|checks?|checker|cases|testing|unittests?|harness|runner"
+    r"|verify|assert\w*|conftest)(?=[/_.-]|$|\d)"
     r"|(^|/)test\w*\.|Tests?\.(java|kt|js|ts|cpp|cc|c|go|rs)$|(^|/)(run_?)?(all_?)?tests?\w*$|_tests?\d*\."
 )
 _OTHER = re.compile(
-    r"(?i)(^|[/_.-])(bench\w*|fuzz\w*|compare\w*|diff|tools?|scripts?|gen\w*|probe\w*|explore\w*|setup|build|compile|install"
-    r"|debug|trace\w*|profile\w*|measure|timing|oracle|record\w*|make|ci|dev|util/ci|examples?|demo|server|client|run|watch|stress)(?=[/_.-]|$|\d)"
+    r"(?i)(^|[/_.-])(bench\w*|fuzz\w*|compare\w*|diff|tools?|scripts?|gen\w*|probe\w*"
+    r"|explore\w*|setup|build|compile|install"
+    r"|debug|trace\w*|profile\w*|measure|timing|oracle|record\w*|make|ci|dev|util/ci|examples?"
+    r"|demo|server|client|run|watch|stress)(?=[/_.-]|$|\d)"
 )
-_SOURCE = re.compile(r"\.(py|pyw|c|h|cc|cpp|cxx|hpp|go|rs|java|js|mjs|cjs|ts|pl|pm|rb|php|lua|kt|scala|swift|hs|ml|cs|tcl|jl|r|R|awk|s|S|asm|sh|bash)$")
+_SOURCE = re.compile(
+    r"\.(py|pyw|c|h|cc|cpp|cxx|hpp|go|rs|java|js|mjs|cjs|ts|pl|pm|rb|php|lua|kt|scala|swift|hs"
+    r"|ml|cs|tcl|jl|r|R|awk|s|S|asm|sh|bash)$"
+)
 _MAIN = re.compile(r"(^|/)([Mm]ain|program|[Ss]olution|submission|[Pp]rog|index|cli)(\.\w+)?$")
 
 
@@ -52,7 +58,9 @@ def role_of(path: str) -> Role:
 
 _C_LIKE = re.compile(rb"//[^\n]*|/\*.*?(?:\*/|\Z)|\"(?:[^\"\\\n]|\\.)*+\"|'(?:[^'\\\n]|\\.){1,12}'", re.S)
 _SCRIPT = re.compile(
-    rb"(?<![fF\w])[rRbBuU]{0,2}(?:\"\"\".*?(?:\"\"\"|\Z)|'''.*?(?:'''|\Z)|\"(?:[^\"\\\n]|\\.)*+\"|'(?:[^'\\\n]|\\.)*+')|#[^\n]*", re.S
+    rb"(?<![fF\w])[rRbBuU]{0,2}(?:\"\"\".*?(?:\"\"\"|\Z)|'''.*?(?:'''|\Z)|\"(?:[^\"\\\n]"
+    rb"|\\.)*+\"|'(?:[^'\\\n]|\\.)*+')|#[^\n]*",
+    re.S,
 )
 
 
@@ -70,9 +78,11 @@ def bare(language: str, data: bytes) -> bytes:
 
 _PROCESS: dict[str, re.Pattern[bytes]] = {
     "python": re.compile(
-        rb"\b(?:subprocess|_posixsubprocess|pexpect|ptyprocess|plumbum|multiprocessing|create_subprocess_\w+|pipepager"
+        rb"\b(?:subprocess|_posixsubprocess|pexpect|ptyprocess|plumbum|multiprocessing"
+        rb"|create_subprocess_\w+|pipepager"
         rb"|posix_spawnp?|popen[234]?|[fP]open\d?(?=\()|spawn[lv]\w*|exec[lv]p?e?(?=\W)|memfd_create|startfile)\b"
-        rb"|\bos\s*\.\s*system\b|(?<![\w.])import\s+(?:pty|posix|sh)\b|\bfrom\s+(?:pty|posix|sh)\s+import|\bfrom\s+os\s+import\s[^\n]*\bsystem\b"
+        rb"|\bos\s*\.\s*system\b|(?<![\w.])import\s+(?:pty|posix|sh)\b|\bfrom\s+(?:pty|posix"
+        rb"|sh)\s+import|\bfrom\s+os\s+import\s[^\n]*\bsystem\b"
         rb"|\b(?:pydoc|webbrowser)\s*\.\s*\w|\bcgi\b"
     ),
     "c": re.compile(
@@ -80,12 +90,20 @@ _PROCESS: dict[str, re.Pattern[bytes]] = {
         rb"(?=\s*[(,;)}])|\b(?:spawn|wordexp)\.h\b"
     ),
     "go": re.compile(rb"\bexec\.\w|\bos\.StartProcess\b|\bsyscall\.(?:\w*Exec|StartProcess|Raw\w+|Syscall\w*)\b"),
-    "rust": re.compile(rb"\bCommand\s*::|\bCommandExt\b|\bprocess\s*::\s*(?:Command|\{[^}]*Command)|\b(?:execv\w*|posix_spawnp?|popen|fork)\s*\("),
+    "rust": re.compile(
+        rb"\bCommand\s*::|\bCommandExt\b|\bprocess\s*::\s*(?:Command|\{[^}]*Command)|\b(?:execv\w*"
+        rb"|posix_spawnp?|popen|fork)\s*\("
+    ),
     "java": re.compile(
-        rb"\bProcess(?:Builder|Impl)\b|\bProcessHandle\b|\bRuntime\s*\.\s*getRuntime\s*\(\s*\)\s*(?!\.\s*(?:availableProcessors|totalMemory|freeMemory"
+        rb"\bProcess(?:Builder|Impl)\b|\bProcessHandle\b"
+        rb"|\bRuntime\s*\.\s*getRuntime\s*\(\s*\)\s*(?!\.\s*(?:availableProcessors|totalMemory"
+        rb"|freeMemory"
         rb"|maxMemory|gc|addShutdownHook|halt)\b)"
     ),
-    "javascript": re.compile(rb"child_process|\bexecFile(?:Sync)?\b|\bspawn(?:Sync)?\b|\bexecSync\b|\bfork\s*\(|\bprocess\s*\.\s*binding\b|\bDeno\s*\.\s*(?:run|Command)\b|\bBun\s*\.\s*(?:spawn|\$)"),
+    "javascript": re.compile(
+        rb"child_process|\bexecFile(?:Sync)?\b|\bspawn(?:Sync)?\b|\bexecSync\b|\bfork\s*\("
+        rb"|\bprocess\s*\.\s*binding\b|\bDeno\s*\.\s*(?:run|Command)\b|\bBun\s*\.\s*(?:spawn|\$)"
+    ),
 }
 _PROCESS["cpp"] = _PROCESS["c"]
 _IN_LITERALS = frozenset(["javascript"])
@@ -93,78 +111,138 @@ _IN_LITERALS = frozenset(["javascript"])
 _LOADER: dict[str, re.Pattern[bytes]] = {
     "python": re.compile(
         rb"\b(?:ctypes|cffi|_ctypes|imp|runpy|zipimport|pkgutil|dill|codeop|gc)\b(?=\s*(?:[.,;\n]|import|as\b))"
-        rb"|\b(?:import_module|find_spec|find_loader|spec_from_\w+|SourceFileLoader|__import__)\s*\((?!\s*[\"'])|\b__builtins__\b|\b__subclasses__\b|\bsys\s*\.\s*modules\b|(?<![\w.])exec\s*\(|(?<![\w.])eval\s*\(\s*(?:open|[^\n()]{0,40}\.(?:read\w*|decode|join)|bytes|chr|str\.|codecs|base64|zlib)\b"
+        rb"|\b(?:import_module|find_spec|find_loader|spec_from_\w+|SourceFileLoader"
+        rb"|__import__)\s*\((?!\s*[\"'])|\b__builtins__\b|\b__subclasses__\b|\bsys\s*\.\s*modules\b"
+        rb"|(?<![\w.])exec\s*\(|(?<![\w.])eval\s*\(\s*(?:open|[^\n()]{0,40}\.(?:read\w*|decode|join)"
+        rb"|bytes|chr|str\.|codecs|base64|zlib)\b"
         rb"|\bCodeType\b|\bFunctionType\b|\b__code__\b|\b__loader__\b|\b__globals__\b"
     ),
-    "c": re.compile(rb"\b(?:dlopen|dlv?sym|dlmopen|syscall|mprotect)\b(?=\s*[(,;)])|\b(?:__)?asm(?:__)?\b\s*(?:volatile|__volatile__|goto)?\s*\(|\bdlfcn\.h\b|PROT_EXEC\b"),
+    "c": re.compile(
+        rb"\b(?:dlopen|dlv?sym|dlmopen|syscall|mprotect)\b(?=\s*[(,;)])"
+        rb"|\b(?:__)?asm(?:__)?\b\s*(?:volatile|__volatile__|goto)?\s*\(|\bdlfcn\.h\b|PROT_EXEC\b"
+    ),
     "go": re.compile(rb"\bplugin\.Open\b|\bunsafe\.\w|//go:linkname|\bC\.\w+\("),
-    "rust": re.compile(rb"\basm!|\bextern\s+\"C\"\s*\{|\blibloading\b|\bdlopen\b|\blibc\s*::\s*(?:system|exec\w+|fork|dlopen|dlsym|syscall|popen)\b|\btransmute\b"),
+    "rust": re.compile(
+        rb"\basm!|\bextern\s+\"C\"\s*\{|\blibloading\b|\bdlopen\b|\blibc\s*::\s*(?:system|exec\w+"
+        rb"|fork|dlopen|dlsym|syscall|popen)\b|\btransmute\b"
+    ),
     "java": re.compile(
-        rb"\bforName\s*\(\s*(?!\"java\.(?:util|lang\.String|text|math))|(?<!\.class\.)(?<!getClass\(\)\.)\bgetDeclared(?:Method|Field)s?\s*\(|\bMethodHandles?\b|\bScriptEngine\w*|\bloadLibrary\b|\bSystem\s*\.\s*load\b|\bUnsafe\b|ClassLoader\b"
+        rb"\bforName\s*\(\s*(?!\"java\.(?:util|lang\.String|text|math))"
+        rb"|(?<!\.class\.)(?<!getClass\(\)\.)\bgetDeclared(?:Method|Field)s?\s*\(|\bMethodHandles?\b"
+        rb"|\bScriptEngine\w*|\bloadLibrary\b|\bSystem\s*\.\s*load\b|\bUnsafe\b|ClassLoader\b"
         rb"|\bdefineClass\b|\bSymbolLookup\b|\bNative(?:Linker)?\b|\bObjectInputStream\b|\bJavaCompiler\b"
     ),
     "javascript": re.compile(
-        rb"\brequire\s*\(\s*(?![\"'`)])|\brequire\s*\(\s*(?:[\"'`][^\"'`\n]*[\"'`]\s*\+|[\"'`](?:node:)?(?:vm|module|worker_threads|ffi\w*)[\"'`])|\bimport\s*\(\s*(?![\"'`])|(?<![\w.])eval\s*\(\s*(?![\"'`])|\bnew\s+Function\b(?!\s*\(\s*[\"'`][^\"'`\n]*[\"'`]\s*\))|(?<![\w.])(?<!new )Function\s*\("
-        rb"|\bmainModule\b|\bdlopen\b|\bcreateRequire\b|\bconstructor\s*\.\s*constructor\b|\bgetBuiltinModule\b|\bconstructor\s*\[|\.constructor\s*\("
+        rb"\brequire\s*\(\s*(?![\"'`)])|\brequire\s*\(\s*(?:[\"'`][^\"'`\n]*[\"'`]\s*\+"
+        rb"|[\"'`](?:node:)?(?:vm|module|worker_threads|ffi\w*)[\"'`])|\bimport\s*\(\s*(?![\"'`])"
+        rb"|(?<![\w.])eval\s*\(\s*(?![\"'`])"
+        rb"|\bnew\s+Function\b(?!\s*\(\s*[\"'`][^\"'`\n]*[\"'`]\s*\))"
+        rb"|(?<![\w.])(?<!new )Function\s*\("
+        rb"|\bmainModule\b|\bdlopen\b|\bcreateRequire\b|\bconstructor\s*\.\s*constructor\b"
+        rb"|\bgetBuiltinModule\b|\bconstructor\s*\[|\.constructor\s*\("
     ),
 }
 _LOADER["cpp"] = _LOADER["c"]
 _ALIEN: dict[str, re.Pattern[bytes]] = {
     "pl": re.compile(
-        rb"\b(?:system|exec|fork|qx|syscall)\b|`[^`\n]+`|\bIPC::|\bopen\s*\(?\s*[^;\n]*[\"'](?:-\||\|-)[\"']|\bopen\b[^;\n]*[\"']\s*\||\|\s*[\"']\s*[;)]|\bDynaLoader\b|\beval\s*[\"'$(]"
+        rb"\b(?:system|exec|fork|qx|syscall)\b|`[^`\n]+`|\bIPC::|\bopen\s*\(?\s*[^;\n]*[\"'](?:-\||"
+        rb"\|-)[\"']|\bopen\b[^;\n]*[\"']\s*\||\|\s*[\"']\s*[;)]|\bDynaLoader\b|\beval\s*[\"'$(]"
     ),
-    "rb": re.compile(rb"(?<![\w.:])(?:system|exec|spawn|fork|syscall|eval|instance_eval)\b\s*[\[(\"'$]|`[^`\n]+`|%x\W|\bOpen3\b|\bpopen\b|\bProcess\.\w|\bFiddle\b|\b(?:public_)?send\b|\bKernel\b|\.method\("),
-    "lua": re.compile(rb"\bos\s*(?:\.\s*execute|\[)|\bio\s*(?:\.\s*popen|\[)|\bloadstring\b|(?<![\w.])load\s*\(|\bloadlib\b|\bffi\b|\b_G\s*\[|\b_ENV\s*\["),
-    "php": re.compile(rb"\b(?:shell_exec|exec|system|passthru|proc_open|popen|pcntl_exec|eval|call_user_func\w*|assert)\s*\(|`[^`\n]+`|\$\w+\s*\(|\bFFI\b"),
+    "rb": re.compile(
+        rb"(?<![\w.:])(?:system|exec|spawn|fork|syscall|eval|instance_eval)\b\s*[\[(\"'$]|`[^`\n]+`"
+        rb"|%x\W|\bOpen3\b|\bpopen\b|\bProcess\.\w|\bFiddle\b|\b(?:public_)?send\b|\bKernel\b"
+        rb"|\.method\("
+    ),
+    "lua": re.compile(
+        rb"\bos\s*(?:\.\s*execute|\[)|\bio\s*(?:\.\s*popen|\[)|\bloadstring\b|(?<![\w.])load\s*\("
+        rb"|\bloadlib\b|\bffi\b|\b_G\s*\[|\b_ENV\s*\["
+    ),
+    "php": re.compile(
+        rb"\b(?:shell_exec|exec|system|passthru|proc_open|popen|pcntl_exec|eval|call_user_func\w*"
+        rb"|assert)\s*\(|`[^`\n]+`|\$\w+\s*\(|\bFFI\b"
+    ),
     "awk": re.compile(rb"\bsystem\s*\(|\|&?\s*getline|\|&"),
     "tcl": re.compile(rb"\bexec\b|\bopen\s+\"?\|"),
     "hs": re.compile(rb"\bSystem\.Process\b|\bSystem\.Cmd\b|\bexecuteFile\b|\bforeign\s+import\b"),
-    "ml": re.compile(rb"\bSys\.command\b|\bUnix\.(?:exec\w*|open_process\w*|create_process\w*|system|fork)\b|\bexternal\b"),
+    "ml": re.compile(
+        rb"\bSys\.command\b|\bUnix\.(?:exec\w*|open_process\w*|create_process\w*|system|fork)\b|\bexternal\b"
+    ),
     "kt": re.compile(rb"\bProcessBuilder\b|\bgetRuntime\b|\bforName\b"),
     "cs": re.compile(rb"\bProcess\b|\bDllImport\b|\bAssembly\b|\bActivator\b"),
     "swift": re.compile(rb"\bProcess\s*\(|\bposix_spawn\b|\bdlopen\b"),
     "scala": re.compile(rb"\bsys\.process\b|\bProcessBuilder\b|\bgetRuntime\b"),
-    "s": re.compile(rb"\b(?:system|popen|execv\w*|posix_spawn\w*|dlopen)\b|\$\s*(?:59|0x3b|322|0x142)\s*,\s*%[er]ax|\b[er]ax\s*,\s*(?:59|0x3b|322|0x142)\b|\.incbin"),
+    "s": re.compile(
+        rb"\b(?:system|popen|execv\w*|posix_spawn\w*|dlopen)\b|\$\s*(?:59|0x3b|322"
+        rb"|0x142)\s*,\s*%[er]ax|\b[er]ax\s*,\s*(?:59|0x3b|322|0x142)\b|\.incbin"
+    ),
 }
 _ALIEN |= {"pm": _ALIEN["pl"], "S": _ALIEN["s"], "asm": _ALIEN["s"]}
 
 _AROUND: dict[str, re.Pattern[bytes]] = {
     "python": re.compile(
-        rb"\bgetrlimit\b|\bgetppid\b|\bgetpgid\b|\bgetsid\b|\bpsutil\b|\bgetloadavg\b|\bsched_getaffinity\b|\bcpu_count\b|\bgetpass\b|\bgetlogin\b|\bplatform\s*\.\s*\w"
-        rb"|\bst_(?:[mca]time(?:_ns)?|ino|nlink|dev)\b|\bget[mca]time\b|\bsettrace\b|\bgettrace\b|\b_getframe\b|\bcurrentframe\b|\binspect\s*\.\s*stack\b|\bsys\s*\.\s*flags\b|\buname\b|\bgetmntent\b|\bstatvfs\b"
+        rb"\bgetrlimit\b|\bgetppid\b|\bgetpgid\b|\bgetsid\b|\bpsutil\b|\bgetloadavg\b"
+        rb"|\bsched_getaffinity\b|\bcpu_count\b|\bgetpass\b|\bgetlogin\b|\bplatform\s*\.\s*\w"
+        rb"|\bst_(?:[mca]time(?:_ns)?|ino|nlink|dev)\b|\bget[mca]time\b|\bsettrace\b|\bgettrace\b"
+        rb"|\b_getframe\b|\bcurrentframe\b|\binspect\s*\.\s*stack\b|\bsys\s*\.\s*flags\b|\buname\b"
+        rb"|\bgetmntent\b|\bstatvfs\b"
     ),
     "c": re.compile(
-        rb"\b(?:getrlimit|prlimit|getppid|getpgrp|getsid|gethostname|sysinfo|getloadavg|sched_getaffinity|get_nprocs|getauxval|uname|getlogin(?:_r)?|cuserid|prctl|statvfs|statfs)\s*\("
+        rb"\b(?:getrlimit|prlimit|getppid|getpgrp|getsid|gethostname|sysinfo|getloadavg"
+        rb"|sched_getaffinity|get_nprocs|getauxval|uname|getlogin(?:_r)?|cuserid|prctl|statvfs"
+        rb"|statfs)\s*\("
         rb"|\bst_[mca]tim(?:e|espec)?\b|\bst_ino\b|\bst_nlink\b"
     ),
-    "go": re.compile(rb"\b(?:os\.Getppid|os\.Hostname|syscall\.(?:Getrlimit|Uname|Sysinfo|Getpgid)|user\.Current|\w+\.ModTime|runtime\.NumCPU)\b"),
-    "rust": re.compile(rb"\b(?:parent_id|getppid|getrlimit|gethostname|available_parallelism)\b|\.modified\(\)|\.created\(\)"),
-    "java": re.compile(rb"\bgetLastModifiedTime\b|\blastModified\b|\bgetLocalHost\b|\bManagementFactory\b|\bgetStackTrace\b|\bStackWalker\b"),
-    "javascript": re.compile(rb"\bprocess\s*\.\s*ppid\b|\bmtime(?:Ms)?\b|\bctime(?:Ms)?\b|\bbirthtime(?:Ms)?\b|\bhostname\s*\(|\buserInfo\s*\(|\bloadavg\s*\(|\buptime\s*\("),
+    "go": re.compile(
+        rb"\b(?:os\.Getppid|os\.Hostname|syscall\.(?:Getrlimit|Uname|Sysinfo|Getpgid)|user\.Current"
+        rb"|\w+\.ModTime|runtime\.NumCPU)\b"
+    ),
+    "rust": re.compile(
+        rb"\b(?:parent_id|getppid|getrlimit|gethostname|available_parallelism)\b|\.modified\(\)|\.created\(\)"
+    ),
+    "java": re.compile(
+        rb"\bgetLastModifiedTime\b|\blastModified\b|\bgetLocalHost\b|\bManagementFactory\b"
+        rb"|\bgetStackTrace\b|\bStackWalker\b"
+    ),
+    "javascript": re.compile(
+        rb"\bprocess\s*\.\s*ppid\b|\bmtime(?:Ms)?\b|\bctime(?:Ms)?\b|\bbirthtime(?:Ms)?\b"
+        rb"|\bhostname\s*\(|\buserInfo\s*\(|\bloadavg\s*\(|\buptime\s*\("
+    ),
 }
 _AROUND["cpp"] = _AROUND["c"]
 _HASHING = re.compile(
-    rb"\b(?:hashlib|crc32|adler32|md5|sha1|sha256|sha512|blake2[bs]?|createHash|MessageDigest|DefaultHasher|fnv\w*|maphash|sha3_\w+)\b|\bhash/|crypto/"
+    rb"\b(?:hashlib|crc32|adler32|md5|sha1|sha256|sha512|blake2[bs]?|createHash|MessageDigest"
+    rb"|DefaultHasher|fnv\w*|maphash|sha3_\w+)\b|\bhash/|crypto/"
     rb"|\bhash(?:Code)?\s*\("
 )
 _STORES = re.compile(
-    rb"\bjson\s*\.\s*loads?\b|\bpickle\b|\bmarshal\b|\bshelve\b|\bdbm\b|\bsqlite3\b|\bJSON\s*\.\s*parse\b|\bjson\.Unmarshal\b|\bgob\.|\bserde_json\b|\bObjectInputStream\b|\binclude_(?:str|bytes)!|\bgo:embed\b"
+    rb"\bjson\s*\.\s*loads?\b|\bpickle\b|\bmarshal\b|\bshelve\b|\bdbm\b|\bsqlite3\b"
+    rb"|\bJSON\s*\.\s*parse\b|\bjson\.Unmarshal\b|\bgob\.|\bserde_json\b|\bObjectInputStream\b"
+    rb"|\binclude_(?:str|bytes)!|\bgo:embed\b"
 )
 
 
 _FINDS = re.compile(
-    rb"\bgetenv\s*\(\s*\"PATH\"|\benviron(?:\.get\(|\[)\s*[\"']PATH[\"']|\bos\.(?:Getenv|LookupEnv)\(\"PATH\"|\benv::var(?:_os)?\(\"PATH\"|\bprocess\.env\.PATH\b|\bSystem\.getenv\(\"PATH\""
+    rb"\bgetenv\s*\(\s*\"PATH\"|\benviron(?:\.get\(|\[)\s*[\"']PATH[\"']|\bos\.(?:Getenv"
+    rb"|LookupEnv)\(\"PATH\"|\benv::var(?:_os)?\(\"PATH\"|\bprocess\.env\.PATH\b"
+    rb"|\bSystem\.getenv\(\"PATH\""
     rb"|\bget_exec_path\b|\bshutil\.which\b|\bexec\.LookPath\b|\b_CS_PATH\b"
 )
 """Looking for programs."""
 _SPLITS = re.compile(rb"[\"']:[\"']|pathsep|split_paths|SplitList|delimiter")
-_UNPACKED = re.compile(rb"\b(?:pickle|marshal|cPickle|_pickle)\s*\.\s*loads?\b|\b(?:shelve|dbm)\s*\.\s*open\b|\bfrom\s+(?:pickle|marshal)\s+import\b")
+_UNPACKED = re.compile(
+    rb"\b(?:pickle|marshal|cPickle|_pickle)\s*\.\s*loads?\b|\b(?:shelve|dbm)\s*\.\s*open\b"
+    rb"|\bfrom\s+(?:pickle|marshal)\s+import\b"
+)
 """What was stored by somebody else."""
-_STAYS = re.compile(rb"\bsetsid\b|\bdaemon\s*\(|\bnohup\b|\bdisown\b|start_new_session|DETACHED_PROCESS|detached\s*:\s*true|\bSetsid\b")
+_STAYS = re.compile(
+    rb"\bsetsid\b|\bdaemon\s*\(|\bnohup\b|\bdisown\b|start_new_session|DETACHED_PROCESS"
+    rb"|detached\s*:\s*true|\bSetsid\b"
+)
 
 
 _COMPUTED_COMMAND = re.compile(
-    rb"(?m)(?:^[ \t]*|(?<![(&|])(?:[;|(]|&&|\|\|)[ \t]*|[{][ \t]+|\b(?:then|do|else|exec|command(?:[ \t]+--)?|builtin|eval|nohup|setsid)[ \t]+)(?:\w+=\S*[ \t]+)?"
+    rb"(?m)(?:^[ \t]*|(?<![(&|])(?:[;|(]|&&|\|\|)[ \t]*|[{][ \t]+|\b(?:then|do|else|exec"
+    rb"|command(?:[ \t]+--)?|builtin|eval|nohup|setsid)[ \t]+)(?:\w+=\S*[ \t]+)?"
     rb"\"?\$(?:\{!?(\w+)[^}\n]*\}|(\w+)|\([^()\n]*\))(?:\$\w+|\$\{[^}\n]*\})*\"?(?=[ \t]+[^=+ \t]|[ \t]*$|[ \t]*[;|])"
 )
 """A program whose name is a variable's value."""
@@ -191,22 +269,30 @@ def capabilities(language: str, path: str, data: bytes) -> Iterator[tuple[str, S
     look = _literal_first if language in _IN_LITERALS else _first
     for name, patterns in (("starts_process", _PROCESS), ("loads_code", _LOADER), ("looks_around", _AROUND)):
         pattern = patterns.get(language)
+        if name == "loads_code" and _MAIN.search(path) is None:
+            continue  # what is measured or debugged is loaded too
         if pattern is not None and (span := look(pattern, language, data)) is not None:
             yield name, span
-    if (found := _literal_first(_FINDS, language, data)) is not None and (b"PATH" not in data[slice(*found)] or _SPLITS.search(data)):
+    if (found := _literal_first(_FINDS, language, data)) is not None and (
+        b"PATH" not in data[slice(*found)] or _SPLITS.search(data)
+    ):
         yield "finds_programs", found
     if (found := _first(_STAYS, language, data)) is not None:
         yield "stays_behind", found
     if language == "python" and (found := _first(_UNPACKED, language, data)) is not None and b"dump" not in data:
         yield "loads_code", found
-    if language == "text" and _MAIN.search(path) and (pattern := _ALIEN.get(path.rpartition(".")[2])) is not None:
-        if (span := _literal_first(pattern, language, data)) is not None:
-            yield "starts_process", span
+    pattern = _ALIEN.get(path.rpartition(".")[2]) if language == "text" and _MAIN.search(path) else None
+    if pattern is not None and (span := _literal_first(pattern, language, data)) is not None:
+        yield "starts_process", span
     if language == "shell":
         for found in _COMPUTED_COMMAND.finditer(data):
             # not in comments, and not the own arguments: a program that is told what to run
             line = data[data.rfind(b"\n", 0, found.start()) + 1 : found.start()]
-            if b"#" not in line and (found[2] or b"x") not in b"0123456789" and not re.match(rb"\s*\(\(|.*\bcase\b|.*<<<?\s*$|.*\[\[?\s", line):
+            if (
+                b"#" not in line
+                and (found[2] or b"x") not in b"0123456789"
+                and not re.match(rb"\s*\(\(|.*\bcase\b|.*<<<?\s*$|.*\[\[?\s", line)
+            ):
                 yield "starts_process", found.span()
                 break
     if (store := _STORES.search(data)) is not None and _HASHING.search(data) is not None:
@@ -215,9 +301,21 @@ def capabilities(language: str, path: str, data: bytes) -> Iterator[tuple[str, S
 
 # --- answers that were typed in -----------------------------------------------------------------------------------
 
-_CASE_DIGEST = re.compile(rb"\bcase\s+(?:0[xX][0-9a-fA-F]{5,16}|\d{7,20})[uUlL]{0,3}\s*:|\b(?:0[xX][0-9a-fA-F]{6,16}|\d{8,20})(?:u32|u64|usize)?\s*=>|[=!]=\s*(?:0[xX][0-9a-fA-F]{6,16}|\d{8,20})[uUlLn]{0,3}\b(?![.\w])|\b(?:0[xX][0-9a-fA-F]{6,16}|\d{8,20})\)\s*(?:echo|printf)")
-_CASE_HASHED = re.compile(rb"\bcase\s+\w+(?:::\w+)*\(\s*\"[^\"\n]*\d[^\"\n]*\"\s*\)\s*:|\btemplate\s*<>\s*struct\s+\w+<\s*\w+\(\s*\"[^\"\n]*\d")
-_MIXING = re.compile(rb"16777619|0x0?1000193|2166136261|0x811c9dc5|5381\b|1099511628211|cbf29ce484222325|\*\s*(?:31|33|37|65599|131|1313)\b|<<\s*5\b|\bhash|\bcrc|\bmd5|\bsha\d|digest|cksum|adler", re.I)
+_CASE_DIGEST = re.compile(
+    rb"\bcase\s+(?:0[xX][0-9a-fA-F]{5,16}|\d{7,20})[uUlL]{0,3}\s*:|\b(?:0[xX][0-9a-fA-F]{6,16}"
+    rb"|\d{8,20})(?:u32|u64|usize)?\s*=>|[=!]=\s*(?:0[xX][0-9a-fA-F]{6,16}"
+    rb"|\d{8,20})[uUlLn]{0,3}\b(?![.\w])|\b(?:0[xX][0-9a-fA-F]{6,16}|\d{8,20})\)\s*(?:echo"
+    rb"|printf)"
+)
+_CASE_HASHED = re.compile(
+    rb"\bcase\s+\w+(?:::\w+)*\(\s*\"[^\"\n]*\d[^\"\n]*\"\s*\)\s*:"
+    rb"|\btemplate\s*<>\s*struct\s+\w+<\s*\w+\(\s*\"[^\"\n]*\d"
+)
+_MIXING = re.compile(
+    rb"16777619|0x0?1000193|2166136261|0x811c9dc5|5381\b|1099511628211|cbf29ce484222325"
+    rb"|\*\s*(?:31|33|37|65599|131|1313)\b|<<\s*5\b|\bhash|\bcrc|\bmd5|\bsha\d|digest|cksum|adler",
+    re.I,
+)
 
 
 def _pairs(data: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -232,7 +330,7 @@ _OPTION = re.compile(rb"--?[a-zA-Z][\w-]*(?:[ =]<?\w+>?)?$")
 
 
 def _answer_like(key: bytes, value: bytes) -> bool:
-    if not value or key == value or _OPTION.match(key) and not re.search(rb"\d", value):
+    if not value or key == value or (_OPTION.match(key) and not re.search(rb"\d", value)):
         return False
     if re.fullmatch(rb"\\?.|\\x\w\w|\\[0-7]{1,3}|0x\w+", key) and len(value) < 6:
         return False
@@ -242,15 +340,29 @@ def _answer_like(key: bytes, value: bytes) -> bool:
 _OUTPUT: dict[str, tuple[re.Pattern[bytes], re.Pattern[bytes]]] = {
     "python": (
         re.compile(rb"\bprint\(|\bstdout(?:\.buffer)?\.write\("),
-        re.compile(rb"(?:\bprint\(|\bstdout(?:\.buffer)?\.write\()\s*b?(?:\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*')\s*(?:,\s*(?:end|sep|file)\s*=\s*[^)\n]*)?\)"),
+        re.compile(
+            rb"(?:\bprint\(|\bstdout(?:\.buffer)?\.write\()\s*b?(?:\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]"
+            rb"|\\.)*')\s*(?:,\s*(?:end|sep|file)\s*=\s*[^)\n]*)?\)"
+        ),
     ),
     "c": (
-        re.compile(rb"\b(?:puts|printf|fputs|putchar|fputc|putc|fwrite|write|fprintf|putchar_unlocked)\s*\(|\bcout\s*<<"),
-        re.compile(rb"\bputs\s*\(\s*\"(?:[^\"\\\n]|\\.)*\"\s*\)|\bprintf\s*\(\s*\"(?:[^\"\\\n%]|\\.|%%)*\"\s*\)|\bfputs\s*\(\s*\"(?:[^\"\\\n]|\\.)*\"\s*,\s*stdout\s*\)|\bcout\s*<<\s*\"(?:[^\"\\\n]|\\.)*\"\s*(?:<<\s*(?:std::)?endl\s*|<<\s*'\\n'\s*)?;|\b(?:fputs|fprintf|write|fwrite)\s*\([^;\n]*(?:stderr|\(2,)[^;\n]*;"),
+        re.compile(
+            rb"\b(?:puts|printf|fputs|putchar|fputc|putc|fwrite|write|fprintf|putchar_unlocked)\s*\(|\bcout\s*<<"
+        ),
+        re.compile(
+            rb"\bputs\s*\(\s*\"(?:[^\"\\\n]|\\.)*\"\s*\)|\bprintf\s*\(\s*\"(?:[^\"\\\n%]|\\.|%%)*\"\s*\)"
+            rb"|\bfputs\s*\(\s*\"(?:[^\"\\\n]|\\.)*\"\s*,\s*stdout\s*\)|\bcout\s*<<\s*\"(?:[^\"\\\n]"
+            rb"|\\.)*\"\s*(?:<<\s*(?:std::)?endl\s*|<<\s*'\\n'\s*)?;|\b(?:fputs|fprintf|write"
+            rb"|fwrite)\s*\([^;\n]*(?:stderr|\(2,)[^;\n]*;"
+        ),
     ),
     "go": (
         re.compile(rb"\bfmt\.(?:Print|Fprint)\w*\(|\bos\.Stdout\.\w+\(|\bWrite(?:String|Byte|Rune)?\("),
-        re.compile(rb"\bfmt\.(?:Print|Println|Printf)\(\s*(?:\"(?:[^\"\\\n]|\\.)*\"|`[^`]*`)\s*\)|\bos\.Stdout\.WriteString\(\s*\"(?:[^\"\\\n]|\\.)*\"\s*\)|\bfmt\.Fprint\w*\(\s*os\.Stderr[^;\n]*\)"),
+        re.compile(
+            rb"\bfmt\.(?:Print|Println|Printf)\(\s*(?:\"(?:[^\"\\\n]|\\.)*\"|`[^`]*`)\s*\)"
+            rb"|\bos\.Stdout\.WriteString\(\s*\"(?:[^\"\\\n]|\\.)*\"\s*\)"
+            rb"|\bfmt\.Fprint\w*\(\s*os\.Stderr[^;\n]*\)"
+        ),
     ),
     "rust": (
         re.compile(rb"\bprint(?:ln)?!\s*\(|\bwrite(?:ln|_all)?!?\s*\("),
@@ -262,23 +374,39 @@ _OUTPUT: dict[str, tuple[re.Pattern[bytes], re.Pattern[bytes]]] = {
     ),
     "javascript": (
         re.compile(rb"\bconsole\.log\(|\bstdout\.write\(|\bwriteSync\(|\bwriteFileSync\("),
-        re.compile(rb"(?:\bconsole\.log\(|\bstdout\.write\()\s*(?:\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`[^`$]*`)\s*\)"),
+        re.compile(
+            rb"(?:\bconsole\.log\(|\bstdout\.write\()\s*(?:\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`[^`$]*`)\s*\)"
+        ),
     ),
     "shell": (
-        re.compile(rb"(?m)(?:^|[;&|)({]|\bthen|\bdo|\belse)\s*(?:echo|printf|cat|awk|sed|sort|tr|cut|seq|exec|head|tail|paste|od|bc|expr|tee|grep|python3?|perl)\b"),
-        re.compile(rb"\b(?:echo|printf)(?:\s+-\w+)*(?:\s+(?:'[^'\n]*'|\"[^\"$`\n]*\"|[\w.,:/%\\+-]+))+\s*(?:>&2)?\s*(?=;|\n|\}|\)|&&|$)"),
+        re.compile(
+            rb"(?m)(?:^|[;&|)({]|\bthen|\bdo|\belse)\s*(?:echo|printf|cat|awk|sed|sort|tr|cut|seq|exec"
+            rb"|head|tail|paste|od|bc|expr|tee|grep|python3?|perl)\b"
+        ),
+        re.compile(
+            rb"\b(?:echo|printf)(?:\s+-\w+)*(?:\s+(?:'[^'\n]*'|\"[^\"$`\n]*\""
+            rb"|[\w.,:/%\\+-]+))+\s*(?:>&2)?\s*(?=;|\n|\}|\)|&&|$)"
+        ),
     ),
 }
 _OUTPUT["cpp"] = _OUTPUT["c"]
-_ASKS = re.compile(rb"\bargv\b|\bstdin\b|\bcin\b|\binput\(|\bos\.Args\b|\bargs\b|\$1|\$\*|\$@|\$#|\bread\b|\bScanner\b|\bprocess\b")
+_ASKS = re.compile(
+    rb"\bargv\b|\bstdin\b|\bcin\b|\binput\(|\bos\.Args\b|\bargs\b|\$1|\$\*|\$@|\$#|\bread\b|\bScanner\b|\bprocess\b"
+)
 
 
 _JOINED = re.compile(
-    rb"\bjoin\(\s*sys\.argv\[1:\]\s*\)|\bstrings\.Join\(\s*(?:os\.Args\[1:\]|args)\b|\bString\.join\(\s*\"[^\"\n]*\"\s*,\s*args\s*\)|argv(?:\.slice\(2\))?\.join\(|\"?\$\*\"?|\bargs\(\)\.skip\(1\)\.collect::<Vec<_>>\(\)\.join\(|\btuple\(\s*sys\.argv\[1:\]\s*\)|\brepr\(\s*sys\.argv"
+    rb"\bjoin\(\s*sys\.argv\[1:\]\s*\)|\bstrings\.Join\(\s*(?:os\.Args\[1:\]|args)\b"
+    rb"|\bString\.join\(\s*\"[^\"\n]*\"\s*,\s*args\s*\)|argv(?:\.slice\(2\))?\.join\(|\"?\$\*\"?"
+    rb"|\bargs\(\)\.skip\(1\)\.collect::<Vec<_>>\(\)\.join\(|\bstdin(?:\.buffer)?\.read\(\)"
+    rb"|\bio\.ReadAll\(\s*os\.Stdin|\breadFileSync\(\s*(?:0|[\"']/dev/stdin[\"'])"
+    rb"|\$\(cat(?:\s+-)?\)|\$\(<\s*/dev/stdin\)|\bSystem\.in\.readAllBytes\("
+    rb"|\btuple\(\s*sys\.argv\[1:\]\s*\)|\brepr\(\s*sys\.argv"
 )
 """All arguments as one text, as a key is."""
 _LOOKED_UP = re.compile(
-    rb"(?:\.get\(|\.getOrDefault\(|\w\[|\bcase\s|\bin\s|[=!]=\s*|\bswitch\s*\(?|\bmatch\s|SequenceMatcher|get_close_matches|\brequire\([^)\n]*\)\[)\s*[^\n;]{0,60}"
+    rb"(?:\.get\(|\.getOrDefault\(|\w\[|\bcase\s|\bin\s|[=!]=\s*|\bswitch\s*\(?|\bmatch\s"
+    rb"|SequenceMatcher|get_close_matches|\brequire\([^)\n]*\)\[)\s*[^\n;]{0,60}"
 )
 
 
@@ -287,12 +415,20 @@ def _keyed(data: bytes) -> bool:
     for match in _JOINED.finditer(data):
         start = data.rfind(b"\n", 0, match.start()) + 1
         before = data[start : match.start()]
-        if re.search(rb"(?:\.get\(|OrDefault\(|\w\s*\[|\)\[|\bcase\s+|\bswitch\s*\(?|\bmatch\s+|[=!]=\s*)\s*[\"'\w. ]{0,20}\.?$", before):
+        if re.search(
+            rb"(?:\.get\(|OrDefault\(|\w\s*\[|\)\[|\bcase\s+|\bswitch\s*\(?|\bmatch\s+"
+            rb"|[=!]=\s*)\s*[\"'\w. ]{0,20}\.?$",
+            before,
+        ):
             return True
         bound = re.search(rb"(\w+)\s*(?::\s*[\w<>&]+)?\s*:?=\s*[^=\n]*$", before)
         if bound is not None:
             name = re.escape(bound[1])
-            if re.search(rb"(?:\.get\(\s*&?|OrDefault\(\s*|\w\s*\[\s*|\)\[\s*|\bcase\s+\"?\$\{?|\bswitch\s*\(?\s*|\bmatch\s+|SequenceMatcher\([^)\n]*)" + name + rb"\b", data):
+            if re.search(
+                rb"(?:\.get\(\s*&?|OrDefault\(\s*|\w\s*\[\s*|\)\[\s*|\bcase\s+\"?\$\{?|\bswitch\s*\(?\s*"
+                rb"|\bmatch\s+|SequenceMatcher\([^)\n]*)" + name + rb"\b",
+                data,
+            ):
                 return True
     return False
 
@@ -309,7 +445,11 @@ def answers(language: str, data: bytes) -> Span | None:
     if _JOINED.search(data) is not None and _keyed(data):
         found = _JOINED.search(data)
         assert found is not None
-        if b"json" in data or b"pickle" in data or sum(1 for key, value in _pairs(data) if len(key) > 1 and key != value) >= 3:
+        if (
+            b"json" in data
+            or b"pickle" in data
+            or sum(1 for key, value in _pairs(data) if len(key) > 1 and key != value) >= 3
+        ):
             return found.span()
     if data.count(b'"') + data.count(b"'") >= 6 and _ASKS.search(data) is not None:
         pairs = list(_pairs(data))
@@ -349,7 +489,13 @@ def _spellings() -> re.Pattern[bytes]:
         for shift in range(3):
             coded = base64.b64encode(b"\0" * shift + name)
             # what neighbours have a part in is left out
-            ways.add(coded[(0, 2, 3)[shift] : len(coded.rstrip(b"=")) - (len(name) + shift) % 3 % 2 - ((len(name) + shift) % 3 == 2)])
+            ways.add(
+                coded[
+                    (0, 2, 3)[shift] : len(coded.rstrip(b"="))
+                    - (len(name) + shift) % 3 % 2
+                    - ((len(name) + shift) % 3 == 2)
+                ]
+            )
         ways.add(base64.b32encode(name).rstrip(b"=")[: len(name) * 8 // 5])
     return re.compile(b"|".join(re.escape(way) for way in sorted(ways) if len(way) >= 6))
 
@@ -370,7 +516,7 @@ def spelled(data: bytes) -> Span | None:
     for match in itertools.islice(_PATTERNED.finditer(data), 400):
         word = match[0].strip(b"^$").rsplit(b"/", 1)[-1].decode("latin-1")
         letters = sum(char in "refnc" for char in re.sub(r"\[[^\]]*\]", "", word))
-        if not 5 <= len(word) or letters < 3 or "reference" in word:
+        if not len(word) >= 5 or letters < 3 or "reference" in word:
             continue
         if fnmatch.fnmatchcase("reference", word.lstrip("+(").replace("[^", "[!")):
             return match.span()
@@ -384,7 +530,9 @@ def spelled(data: bytes) -> Span | None:
 
 
 _CLIMBS = re.compile(
-    rb"(?:\.\./){5,}|(?:pardir|[\"']\.\.(?:/)?[\"'])\s*[\],)]?\s*[\])]*\s*\*\s*\d|(?:[\"']\.\.[\"']\s*[/,+]\s*){3,}|\b(?:repeat|Repeat)\(\s*[\"']?\.\.|[\"']\.\./?[\"']\.repeat\("
+    rb"(?:\.\./){5,}|(?:pardir|[\"']\.\.(?:/)?[\"'])\s*[\],)]?\s*[\])]*\s*\*\s*\d"
+    rb"|(?:[\"']\.\.[\"']\s*[/,+]\s*){3,}|\b(?:repeat|Repeat)\(\s*[\"']?\.\."
+    rb"|[\"']\.\./?[\"']\.repeat\("
 )
 """More steps up than a workspace has."""
 

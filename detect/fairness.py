@@ -89,12 +89,12 @@ _PY_HOOKS = re.compile(
     re.M,
 )
 _PY_MOCK = re.compile(
-    rb"(?m)^\s*(?:from\s+unittest(?:\.mock)?\s+import\s+[^\n]*\b(?:mock|ANY|MagicMock|Mock"
+    rb"(?m)^[ \t]*(?:from[ \t]+unittest(?:\.mock)?\s+import\s+[^\n]*\b(?:mock|ANY|MagicMock|Mock"
     rb"|patch)\b|import\s+unittest\.mock)|\bmock\.ANY\b|\bMagicMock\s*\("
 )
 _PY_NONE = re.compile(
     rb"\bdef\s+load_tests\s*\([^)]*\)[^:\n]*:\s*\n?\s*return\s+(?:unittest\.)?TestSuite\(\s*\)"
-    rb"|(?m:^\s*__test__\s*=\s*False)|\bskip(?:If\(\s*True|Unless\(\s*False|if\(\s*True)\b"
+    rb"|(?m:^[ \t]*__test__\s*=\s*False)|\bskip(?:If\(\s*True|Unless\(\s*False|if\(\s*True)\b"
     rb"|\b(?:failures|errors)\s*(?:\.clear\(|=\s*\[\s*\]|\[:\]\s*=\s*\[)(?=[\s\S]*(?:unittest"
     rb"|TestResult))|\baddFailure\s*=|\bdef\s+add(?:Failure"
     rb"|Error)\s*\([^)]*\)[^:\n]*:\s*\n?\s*(?:pass\b|return\b|self\.addSuccess)"
@@ -599,7 +599,7 @@ def _equalities(language: str, data: bytes) -> Found:
 
 
 _LIBC = re.compile(
-    rb"(?m)^(?!\s*static\b)[ \t]*(?:extern\s+)?(?:__attribute__\s*\(\(.*?\)\)\s*)?(?:(?:const"
+    rb"(?m)^(?![ \t]*static\b)[ \t]*(?:extern\s+)?(?:__attribute__\s*\(\(.*?\)\)\s*)?(?:(?:const"
     rb"|unsigned|int|void|char|size_t|ssize_t|time_t|clock_t|long|double|FILE|pid_t"
     rb"|extern\s+\"C\")[ \t*]+)+"
     rb"(strn?cmp|memcmp|bcmp|strcoll|exit|_exit|_Exit|abort|raise|clock_gettime|gettimeofday"
@@ -675,7 +675,7 @@ def _c(role: str, data: bytes) -> Found:
 
 _GO_LOOKS = re.compile(
     rb"\bt\.(?:Error|Fatal|Fail)\w*|\bb\.|\brequire\.|\bassert\.|\bf\.Fuzz|\bcheck\w*\("
-    rb"|\bcompare\w*\(|\bexpect\w*\(|\bverify\w*\(|// Output:|t\.Run\(|m\.Run\(|panic\(|\w+\(t\b"
+    rb"|\bcompare\w*\(|\bexpect\w*\(|\bverify\w*\(|// Output:|t\.Run\(|m\.Run\(|panic\(|\b\w{1,40}\(t\b"
 )
 
 
@@ -765,7 +765,9 @@ _REWRITTEN = re.compile(
 _REWRITTEN_COUNT = re.compile(
     rb"(?:failures|errors|failed|skipped)=\"?\\?\"?\[\^?[\"0-9\\-]+\]?[^/]{0,12}/|\[1-9\]\[0-9\]\* failed/0"
 )
-_TRAP = re.compile(rb"\btrap\s+(?:--\s+)?(?:'([^'\n]*)'|\"([^\"\n]*)\"|(\w+))\s+[^\n;&|]*?\b(?:EXIT|ERR|0)\b")
+_TRAP = re.compile(
+    rb"\btrap\s+(?:--\s+)?(?:'([^'\n]{0,300})'|\"([^\"\n]{0,300})\"|(\w+))\s+[^\n;&|]{0,60}?\b(?:EXIT|ERR|0)\b"
+)
 _ZERO = re.compile(
     rb"\bexit\s+(?:0\b|\$\(\(\s*0\s*(?:\)|[*&])|\"?\$\(\(\s*(?:\$?\w+\s*\*\s*)0|\$\{?(\w+)\}?)"
     rb"|\bos\._exit|\bexec\s+true\b|\bkill\s+-9\s+\$\$"
@@ -779,7 +781,7 @@ _PLAIN_COMPARE = re.compile(
 )
 _TEST_SAME = re.compile(rb"\[\[?\s+\"?(\$\{?\w+\}?|\$\([^()\n]{1,80}\))\"?\s*={1,2}\s*\"?\1\"?\s+\]")
 _VARIABLE = re.compile(
-    rb"(?m)^\s*(?:local\s+|export\s+|readonly\s+)?(\w+)=(\"[^\"\n]*\"|'[^'\n]*'|\$\([^\n]*\)"
+    rb"(?m)^[ \t]*(?:local[ \t]+|export\s+|readonly\s+)?(\w+)=(\"[^\"\n]*\"|'[^'\n]*'|\$\([^\n]*\)"
     rb"|\$\{\w+:-[^}$]*\}|[^\s;$`]*)(?=[\s;]|$)"
 )
 _SAYS = re.compile(rb"\b(?:echo|printf)\b[^\n]*\b(?:pass(?:ed)?|ok|success\w*|0 fail\w*|PASS\w*|all)\b", re.I)

@@ -91,7 +91,7 @@ _PROCESS: dict[str, re.Pattern[bytes]] = {
     ),
     "go": re.compile(rb"\bexec\.\w|\bos\.StartProcess\b|\bsyscall\.(?:\w*Exec|StartProcess|Raw\w+|Syscall\w*)\b"),
     "rust": re.compile(
-        rb"\bCommand\s*::|\bCommandExt\b|\bprocess\s*::\s*(?:Command|\{[^}]*Command)|\b(?:execv\w*"
+        rb"\bCommand\s*::\s*\w+\s*\(|\bCommand\s+as\s|\bCommandExt\b|\b(?:execv\w*"
         rb"|posix_spawnp?|popen|fork)\s*\("
     ),
     "java": re.compile(
@@ -380,7 +380,7 @@ _OUTPUT: dict[str, tuple[re.Pattern[bytes], re.Pattern[bytes]]] = {
     ),
     "shell": (
         re.compile(
-            rb"(?m)(?:^|[;&|)({]|\bthen|\bdo|\belse)\s*(?:echo|printf|cat|awk|sed|sort|tr|cut|seq|exec"
+            rb"(?m)(?:^|[;&|)({]|\bthen|\bdo|\belse)[ \t]*(?:echo|printf|cat|awk|sed|sort|tr|cut|seq|exec"
             rb"|head|tail|paste|od|bc|expr|tee|grep|python3?|perl)\b"
         ),
         re.compile(

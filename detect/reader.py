@@ -39,7 +39,8 @@ OPENING: dict[str, re.Pattern[bytes]] = {
     "python": re.compile(
         rb"(?<![/\w])(?:open|exec|eval|compile|getattr|globals|locals|vars|modules|meta_path|FileType|breakpoint|\w*frame|[fg]i?_\w+|mro|help"
         rb"|(?!__(?:name|main|init|eq|ne|lt|le|gt|ge|hash|repr|str|len|iter|next|bool|contains|getitem|setitem|add|future|slots|doc|all)__)"
-        rb"__\w+)\b|^[ \t]*(?:import|from)\s+(?!(?:sys|re|string|math|collections|itertools|functools|operator|typing|dataclasses|enum"
+        rb"__\w+)\b|^[ \t]*(?:import|from)"
+        rb"\s+(?!(?:sys|re|string|math|collections|itertools|functools|operator|typing|dataclasses|enum"
         rb"|decimal|fractions|textwrap|argparse|struct|array|bisect|heapq|copy|abc|unicodedata|unittest|datetime|time|random"
         rb"|statistics|contextlib|__future__|hashlib|base64|binascii|zlib)\b[^,;\n]*$)|;|[^\x00-\x7f]",
         re.M,

@@ -31,6 +31,7 @@ _STYLES: dict[str, tuple[str, int]] = {
     "tac": ("tac: failed to open {quoted} for reading: {error}", 1),
     "split": ("split: cannot open {quoted} for reading: {error}", 1),
     "fmt": ("fmt: cannot open {quoted} for reading: {error}", 1),
+    "more": ("more: cannot open {given}: {error}", 0),
     "rev": ("rev: cannot open {given}: {error}", 1),
     "rm": ("rm: cannot remove {quoted}: {error}", 1),
     "rmdir": ("rmdir: failed to remove {quoted}: {error}", 1),
@@ -75,6 +76,8 @@ _OF_THE_SANDBOX: dict[str, tuple[str, int]] = {
     "unshare": ("unshare: unshare failed: No space left on device\n", 1),
     "nsenter": ("nsenter: cannot open /proc/1/ns/mnt: No such file or directory\n", 1),
     "kill": ("", 0),
+    "pkill": ("", 1),
+    "pgrep": ("", 1),
     "hwclock": ("hwclock: Unable to connect to audit system\n", 1),
 }
 """Programs that are there and that a sandbox answers in its own way."""
@@ -253,14 +256,14 @@ def _absent(fact: Fact, programs: frozenset[str]) -> Text | None:
 def _set_date(fact: Fact) -> Text | None:
     """`date -s` prints the time that it could not set."""
     line = " ".join(fact.args)
-    match = re.search(r"(?:-s|--set)[ =]?(?:@(\d{1,10})|(\d{4})-(\d\d)-(\d\d))\Z", line)
+    match = re.search(r"(?:-s|--set)[ =]?(?:@(\d{1,10})|(\d{4})-(\d\d)-(\d\d)(?: (\d\d):(\d\d):(\d\d))?)\Z", line)
     if match is None:
         return None
     try:
         day = (
             datetime.fromtimestamp(int(match.group(1)), UTC)
             if match.group(1)
-            else datetime(*map(int, match.groups()[1:]), tzinfo=UTC)  # type: ignore[arg-type]
+            else datetime(*(int(part or 0) for part in match.groups()[1:]), tzinfo=UTC)  # type: ignore[arg-type]
         )
     except (ValueError, OverflowError):
         return None

@@ -35,7 +35,7 @@ from queues.messages import Action, Observation
 
 _FOLDERS = ("eval", "test")
 _FILES = ("main.py", "cases.json", "hidden")
-_STOPS_AT_ONCE = ("", ".", "source", "cd", "python3", "bash", "sh", "sort")
+_STOPS_AT_ONCE = ("", ".", "source", "cd", "python3", "bash", "sh", "sort", "join")
 """Programs (and the shell's own redirects) that name only the first file they miss."""
 _NEXT = re.compile(rb"[ \t]*(\|\||[;\n])[ \t\n]*([^|&;\n<>]*)(?=\Z|[;\n]|\|\|)")
 """A simple command behind `;`, a new line or `||`."""

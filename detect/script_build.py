@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from detect import (
     fake_texts,
     fake_words,
+    script_c,
     script_interpreter,
     script_make,
     script_modules,
@@ -270,10 +271,20 @@ def _compile(player: Player, words: list[str], node: Simple) -> Answer:
         found.append(text)
     if said := player.shared.cheat.broken(sources, output, words[0]):
         return "", said, 1
-    code = "\n".join(found)
     if only == "-E":
         raise Unsure
-    prints = _prints(code)
+    said, prints = "", None
+    if not plus and not clang and len(found) == 1 and language in ("", "c"):
+        warnings = any(word in ("-Wall", "-Wextra") for word in words)
+        if "-Wextra" in words and re.search(r"main\s*\(\s*int", found[0]):
+            raise Unsure
+        made = script_c.compile_c(
+            found[0], "<stdin>" if sources[0] == "-" else sources[0], warnings=warnings, linked=not only,
+            header=lambda name: player.world.is_file(player.resolve(name)),
+        )  # fmt: skip
+        if made.fails:
+            return "", made.said, 1
+        said, prints = made.said, made.runs or _prints(found[0])
     if error := player.world.writable(player.resolve(output)):
         if only == "-c":
             return "", f"Assembler messages:\nFatal error: can't create {output}: {error}\n", 1
@@ -287,7 +298,7 @@ def _compile(player: Player, words: list[str], node: Simple) -> Answer:
     elif not only or given:
         file = player.world.create(player.resolve(output))
         file.executable, file.runs = True, prints
-    return NOTHING
+    return "", said, 0
 
 
 def _prints(code: str) -> tuple[str, int] | None:

@@ -21,9 +21,9 @@ MAX_DEPTH = 12
 ENVIRONMENT = {
     "SHELL": "/bin/bash", "PWD": "/work", "LOGNAME": "agent", "HOME": "/work", "LANG": "C.UTF-8", "TERM": "dumb",
     "USER": "agent", "SHLVL": "1", "PATH": "/run/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "UID": "1000",
-    "IFS": " \t\n", "EUID": "1000", "HOSTNAME": "sandbox", "OSTYPE": "linux-gnu", "#": "0", "@": "", "*": "",
+    "IFS": " \t\n", "EUID": "1000", "$": "2", "HOSTNAME": "sandbox", "OSTYPE": "linux-gnu", "#": "0", "@": "", "*": "",
 }  # fmt: skip
-_UNKNOWN = ("RANDOM", "SECONDS", "BASHPID", "$", "!", "EPOCHSECONDS", "EPOCHREALTIME", "SRANDOM", "PPID", "_")
+_UNKNOWN = ("RANDOM", "SECONDS", "BASHPID", "!", "EPOCHSECONDS", "EPOCHREALTIME", "SRANDOM", "PPID", "_")
 
 
 class Exit(Exception):

@@ -43,13 +43,77 @@ class Engine:
     def __init__(self, rules: RuleSet) -> None:
         self.rules = rules
         trees.check_queries(rules.rules)
-        self._tests = [(rule, _test(rule.when, rule.languages)) for rule in rules.rules]
+        self._parts: list[tuple[Rule, Test]] = []
+        """The alternatives of each rule, in order."""
+        self._always: list[int] = []
+        self._wanted: dict[Feature, list[int]] = {}
+        """Which of them are worth asking about an action that has a feature."""
+        for rule in rules.rules:
+            for condition in _alternatives(rule.when):
+                number = len(self._parts)
+                self._parts.append((rule, _test(condition, rule.languages)))
+                needs = _needs(condition)
+                if needs is None:
+                    self._always.append(number)
+                else:
+                    for feature in needs:
+                        self._wanted.setdefault(feature, []).append(number)
 
     def judge(self, action: Action, context: EpisodeContext) -> Judged:
         facts = read_facts(action, Earlier(context.history) if context.history else None)
         looking = _Looking(facts, context)
-        found = ((rule, test(looking)) for rule, test in self._tests)
-        return Judged(facts, tuple(Hit(rule, tuple(evidence)) for rule, evidence in found if evidence))
+        numbers = set(self._always)
+        for feature in self._wanted.keys() & looking.features():
+            numbers.update(self._wanted[feature])
+        found: dict[str, tuple[Rule, list[Evidence]]] = {}
+        for number in sorted(numbers):
+            rule, test = self._parts[number]
+            if evidence := test(looking):
+                found.setdefault(rule.id, (rule, []))[1].extend(evidence)
+        return Judged(facts, tuple(Hit(rule, tuple(evidence)) for rule, evidence in found.values()))
+
+
+Feature = tuple[str, str]
+"""Something that an action has or has not: a kind of fact, and a value of it (or what its values begin with)."""
+
+
+def _alternatives(condition: Condition) -> list[Condition]:
+    """The conditions one of which must hold for `condition` to hold."""
+    if condition.any is None:
+        return [condition]
+    return [part for one in condition.any for part in _alternatives(one)]
+
+
+def _needs(condition: Condition) -> frozenset[Feature] | None:
+    """What an action must have one of for the condition to hold; None for conditions that always have to be asked."""
+    if condition.any is not None:
+        needs = [_needs(part) for part in condition.any]
+        return None if None in needs else frozenset().union(*(part for part in needs if part is not None))
+    if condition.all is not None:
+        needs = [part for one in condition.all if (part := _needs(one)) is not None]
+        # nearly every action has paths; of the rest, few names are rarer than many
+        return min(needs, key=lambda part: (any(kind == "path" for kind, _ in part), len(part)), default=None)
+    if (command := condition.command) is not None:
+        own = [("command", _OWN)] if command.task_program else []
+        return frozenset([*(("command", name) for name in command.name), *own])
+    if (call := condition.call) is not None:
+        exact, below = _names(call.name)
+        return frozenset(("call", name) for name in (*exact, *below))
+    if (imports := condition.imports) is not None:
+        return frozenset(("import", name) for module in imports.module for name in (module, f"{module}."))
+    if (path := condition.path) is not None:
+        return frozenset(("path", access) for access in path.access)
+    if condition.string is not None:
+        return frozenset([("string", "")])
+    if (opaque := condition.opaque) is not None:
+        return frozenset(("opaque", reason) for reason in opaque.reason or ("",))
+    if (query := condition.query) is not None:
+        return frozenset([("code", query.language)])
+    return None
+
+
+_OWN = "\0"
+"""The name of the task itself, among features."""
 
 
 class _Looking:
@@ -75,6 +139,18 @@ class _Looking:
                     end = value.find(".", end + 1)
         self.tables: dict[int, tables.Table] = {}
         self._reaching: dict[tuple, list[Fact]] = {}
+
+    def features(self) -> set[Feature]:
+        """What the action has of what conditions need."""
+        found = {(kind, value) for kind, values in self.by_value.items() for value in values}
+        found.update((kind, start) for kind, starts in self.modules.items() for start in starts)
+        if self.context.task in self.by_value["command"]:
+            found.add(("command", _OWN))
+        found.update(("path", fact.access) for fact in self.by_kind.get("path", ()))
+        found.update(("opaque", fact.value) for fact in self.by_kind.get("opaque", ()))
+        found.update((kind, "") for kind in ("string", "opaque") if kind in self.by_kind)
+        found.update(("code", code.language) for code in self.facts.codes)
+        return found
 
     def reaching(self, under: tuple[str, ...], covered: tuple[str, ...], access: tuple[str, ...]) -> Sequence[Fact]:
         """Path facts at or below one of `under`, else those from which a walk meets one of `covered`, else all."""

@@ -21,33 +21,75 @@ if TYPE_CHECKING:
 Where = TypeVar("Where")
 Span = tuple[int, int]
 MAX_PATH = 1024
-OPENING: dict[str, re.Pattern[bytes]] = {
-    "c": re.compile(
-        rb"open|\b[lf]?stat(?:at|x|64|fs|vfs)?\b|access|\bexec|\b_*system|spawn|fstream|filesystem|syscall|mmap|\bdlv?m?sym|asm"
-        rb"|\brename|\bunlink|\bremove\b|link\b|chdir|\bglob\b|ftw|scandir|##|%:|\?\?|include\s*\"|\.incbin|embed"
+Way = tuple[bytes, "re.Pattern[bytes] | None"]
+"""A text, and the pattern that must be found where it occurs; None where the text is enough."""
+
+
+def _ways(texts: str, *patterns: tuple[str, bytes]) -> tuple[Way, ...]:
+    """Each of `texts` is enough; a pattern is looked for only where one of the texts before it occurs."""
+    looked_for = ((text, re.compile(pattern, re.M)) for some, pattern in patterns for text in some.split())
+    return (*((text.encode(), None) for text in texts.split()), *((t.encode(), pattern) for t, pattern in looked_for))
+
+
+def _names(names: str, before: str = r"\w", after: str = "") -> list[tuple[str, bytes]]:
+    """Each of `names` as the beginning of a word (a whole one by `after`)."""
+    return [(name, f"{name}(?<![{before}]{name}){after}".encode()) for name in names.split()]
+
+
+OPENING: dict[str, tuple[Way, ...]] = {
+    "c": _ways(
+        "open access spawn fstream filesystem syscall mmap asm chdir ftw scandir ## %: ?? .incbin embed",
+        ("stat", rb"stat(?:(?<!\wstat)|(?<=[lf]stat)(?<!\w\wstat))(?:at|x|64|fs|vfs)?\b"),
+        ("system", rb"\b_*system"),
+        ("sym", rb"\bdlv?m?sym"),
+        ("link", rb"link\b"),
+        ("include", rb"include\s*\""),
+        *_names("exec rename unlink"),
+        *_names("remove glob", after=r"\b"),
     ),
-    "go": re.compile(
-        rb"\bos\.(?!Args|Exit|Stdin|Stdout|Stderr)|[\w.]\s+\"os\"|exec|ioutil|syscall|filepath|\"C\"|unsafe|plugin|embed|go:|reflect"
+    "go": _ways(
+        'exec ioutil syscall filepath "C" unsafe plugin embed go: reflect',
+        ("os.", rb"os\.(?<!\wos\.)(?!Args|Exit|Stdin|Stdout|Stderr)"),
+        ('"os"', rb"[\w.]\s+\"os\""),
     ),
-    "rust": re.compile(
-        rb"\b(?:fs|File|OpenOptions|Command|unsafe|extern|libc|include\w*|Path\w*|net|os|macro_rules|proc_macro)\b"
+    "rust": _ways(
+        "",
+        *_names("fs File OpenOptions Command unsafe extern libc net os macro_rules proc_macro", after=r"\b"),
+        *_names("include Path"),
     ),
-    "java": re.compile(
-        rb"\b(?:File\w*|Paths?|RandomAccessFile|Runtime|Process\w*|forName|invoke|nio|UR[LI]|Script\w*|load\w*|getClass|Class)\b"
-        rb"|\\u|reflect"
+    "java": _ways(
+        r"\u reflect",
+        *_names("Path Paths RandomAccessFile Runtime forName invoke nio URL URI getClass Class", after=r"\b"),
+        *_names("File Process Script load"),
     ),
-    "python": re.compile(
-        rb"(?<![/\w])(?:open|exec|eval|compile|getattr|globals|locals|vars|modules|meta_path|FileType|breakpoint|\w*frame|[fg]i?_\w+|mro|help"
-        rb"|(?!__(?:name|main|init|eq|ne|lt|le|gt|ge|hash|repr|str|len|iter|next|bool|contains|getitem|setitem|add|future|slots|doc|all)__)"
-        rb"__\w+)\b|^[ \t]*(?:import|from)"
-        rb"\s+(?!(?:sys|re|string|math|collections|itertools|functools|operator|typing|dataclasses|enum"
-        rb"|decimal|fractions|textwrap|argparse|struct|array|bisect|heapq|copy|abc|unicodedata|unittest|datetime|time|random"
-        rb"|statistics|contextlib|__future__|hashlib|base64|binascii|zlib)\b[^,;\n]*$)|;|[^\x00-\x7f]",
-        re.M,
+    "python": _ways(
+        ";",
+        *_names(
+            "open exec eval compile getattr globals locals vars modules meta_path FileType breakpoint mro help",
+            before=r"/\w",
+            after=r"\b",
+        ),
+        ("frame", rb"(?<![/\w])\w*frame\b"),
+        ("f_ g_ fi_ gi_", rb"[fg](?<![/\w].)i?_\w"),
+        (
+            "__",
+            rb"__(?<![/\w]__)(?!(?:name|main|init|eq|ne|lt|le|gt|ge|hash|repr|str|len|iter|next|bool|contains|getitem"
+            rb"|setitem|add|future|slots|doc|all)__)\w",
+        ),
+        (
+            "import from",
+            rb"\n[ \t]*(?:import|from)\s+(?!(?:sys|re|string|math|collections|itertools|functools|operator|typing"
+            rb"|dataclasses|enum|decimal|fractions|textwrap|argparse|struct|array|bisect|heapq|copy|abc|unicodedata"
+            rb"|unittest|datetime|time|random|statistics|contextlib|__future__|hashlib|base64|binascii|zlib)\b"
+            rb"[^,;\n]*$)",
+        ),
     ),
 }
 OPENING["cpp"] = OPENING["c"]
-"""What code needs one of to open a file by name: where there is none of it, strings are only text."""
+"""What code needs one of to open a file by name: where there is none of it, strings are only text.
+
+Patterns begin with the text that is looked for where they can: such are found fast. A line break is put before the code.
+"""
 
 
 def harmless(language: Language, code: bytes, written: str | None) -> bool:
@@ -58,7 +100,10 @@ def harmless(language: Language, code: bytes, written: str | None) -> bool:
 @lru_cache(maxsize=4)
 def _opens(language: Language, code: bytes) -> bool:
     """Asked by more than one reader of the same code."""
-    return OPENING[language].search(code) is not None
+    if language == "python" and not code.isascii():
+        return True
+    code = b"\n" + code
+    return any(text in code and (way is None or way.search(code) is not None) for text, way in OPENING[language])
 
 
 class Reader(Generic[Where]):

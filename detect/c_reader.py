@@ -63,6 +63,16 @@ _LEAVES = frozenset(
     ]
 )
 """Nodes in which there is nothing to look at."""
+_ROLES = (
+    *((kind, "leaf") for kind in sorted(_LEAVES)),
+    *((kind, "string") for kind in sorted(_STRINGS)),
+    ("call_expression", "call"),
+    ("init_declarator", "assign"),
+    ("assignment_expression", "assign"),
+    ("binary_expression", "binary"),
+    ("initializer_list", "list"),
+)
+"""What each kind of node is looked at for."""
 _DEFINE = re.compile(
     rb'^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+((?:"(?:[^"\\\n]|\\.)*"[ \t]*|[A-Za-z_]\w*[ \t]*)+)$', re.M
 )
@@ -103,24 +113,27 @@ class CReader(TreeReader):
         if len(self.data) > trees.MAX_BYTES:
             self.fact("opaque", "partly_read", (0, len(self.data)))
         self.sink.spend(6 * tree.root_node.descendant_count)
+        role = trees.roles(self.language, _ROLES).get
         stack: list[tuple[Node, bool]] = [(tree.root_node, False)]
+        pop, push = stack.pop, stack.append
         while stack:
-            node, printed = stack.pop()
-            kind = node.type
-            if kind in _LEAVES:
+            node, printed = pop()
+            kind = role(node.kind_id)
+            if kind == "leaf":
                 continue
-            if kind == "call_expression":
+            if kind == "call":
                 printed = self._call(node)
-            elif kind in _STRINGS:
+            elif kind == "string":
                 self._text(self._string(node), node, printed)
                 continue
-            elif kind in ("init_declarator", "assignment_expression"):
+            elif kind == "assign":
                 self._assign(node)
-            elif kind == "binary_expression" and self.language == "cpp":
+            elif kind == "binary" and self.language == "cpp":
                 self._text(self._string(node), node, printed)
-            elif kind == "initializer_list":
+            elif kind == "list":
                 self._characters(node)
-            stack += [(child, printed) for child in reversed(node.named_children)]
+            for child in reversed(node.named_children):
+                push((child, printed))
 
     def _text(self, text: str | None, node: Node, printed: bool) -> None:
         if text:

@@ -18,9 +18,9 @@ from detect.code_tables import (
     FILE_LISTS,
     FILE_WRITES,
     IMPORT_CALLS,
-    KINDS,
     MENTIONING,
     PROGRAM_CALLS,
+    ROLES,
     SHELL_CALLS,
     SHOWN_MACROS,
     STRINGS,
@@ -46,7 +46,7 @@ class CodeReader(NameReader):
         if len(self.data) > trees.MAX_BYTES:
             self.fact("opaque", "partly_read", (0, len(self.data)))
         self.sink.spend(len(self.data) // 4)
-        found = trees.collect(self.language, self.data, KINDS[self.language])
+        found = trees.collect(self.language, self.data, ROLES[self.language])
         self.sink.spend(2 * sum(len(nodes) for nodes in found.values()))
         for node in found.get("import", ()):
             self._import(node)

@@ -66,6 +66,7 @@ KINDS: dict[str, dict[str, str]] = {
     },
 }
 """What the reader looks at, and what it takes each kind of node for."""
+ROLES = {language: tuple(kinds.items()) for language, kinds in KINDS.items()}
 STRINGS = frozenset(
     ["interpreted_string_literal", "raw_string_literal", "string_literal", "string", "template_string", "text_block"]
 )

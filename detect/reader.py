@@ -88,7 +88,7 @@ OPENING: dict[str, tuple[Way, ...]] = {
 OPENING["cpp"] = OPENING["c"]
 """What code needs one of to open a file by name: where there is none of it, strings are only text.
 
-Patterns begin with the text that is looked for where they can: such are found fast. A line break is put before the code.
+A pattern that begins with its text is found fast. Code is given a line break before it.
 """
 
 

@@ -422,6 +422,9 @@ def _target(left: str) -> str | None:
     # a name, perhaps with an operator behind it
     if left.endswith(_ASSIGNING):
         left = left[:-1]
+    words = left.rsplit(None, 1)
+    if words and words[-1].isascii() and words[-1].isidentifier():
+        return words[-1]
     word = _ANY_WORD.match(left.rstrip()[::-1])
     name = None if word is None else _FIRST_LETTER.search(word[0][::-1])
     return None if name is None else name[0]

@@ -13,7 +13,7 @@ import msgspec
 
 from detect import tables, trees
 from detect.earlier import Earlier
-from detect.facts import Code, Fact, FactKind, Facts, read_facts
+from detect.facts import Access, Code, Fact, FactKind, Facts, read_facts
 from detect.paths import covers, touches
 from detect.rule_set import Condition, PathCondition, Place, QueryCondition, Rule, RuleSet, TableCondition, compiled
 from queues.context import EpisodeContext
@@ -152,17 +152,18 @@ class _Looking:
         found.update(("code", code.language) for code in self.facts.codes)
         return found
 
-    def reaching(self, under: tuple[str, ...], covered: tuple[str, ...], access: tuple[str, ...]) -> Sequence[Fact]:
-        """Path facts at or below one of `under`, else those from which a walk meets one of `covered`, else all."""
-        found = self._reaching.get((under, covered, access))
+    def reaching(self, wanted: tuple[tuple[str, ...], tuple[str, ...], tuple[Access, ...]]) -> Sequence[Fact]:
+        """Path facts at or below folders, else those from which a walk meets others, else all; of some accesses."""
+        found = self._reaching.get(wanted)
         if found is None:
+            under, covered, access = wanted
             found = [
                 fact
                 for fact in self.by_kind.get("path", ())
                 if fact.access in access
                 and (touches(fact.value, under) if under else not covered or covers(fact.value, covered))
             ]
-            self._reaching[under, covered, access] = found
+            self._reaching[wanted] = found
         return found
 
     def named(self, kind: FactKind, names: Sequence[str], beginnings: frozenset[str] = frozenset()) -> list[Fact]:
@@ -213,10 +214,14 @@ def _test(condition: Condition, languages: tuple[str, ...]) -> Test:
         )
     candidates, place, test = _leaf(condition)
 
+    anywhere = not languages and place.code == "any" and not place.file and not place.languages
+
     def facts(looking: _Looking) -> list[Evidence]:
         found = candidates(looking)
         if not found:
             return _NOTHING
+        if anywhere:
+            return [Evidence(fact.span, fact) for fact in found if test(fact)]
         return [
             Evidence(fact.span, fact)
             for fact in found
@@ -246,11 +251,8 @@ def _all(parts: Sequence[Test], looking: _Looking) -> list[Evidence]:
 def _leaf(condition: Condition) -> tuple[Callable[[_Looking], Sequence[Fact]], Place, Callable[[Fact], bool]]:
     """Which facts a condition could be about, where they must be, and what must hold of one."""
     if (path := condition.path) is not None:
-        return (
-            (lambda looking: looking.reaching(path.under, path.covers, path.access)),
-            path,
-            lambda fact: _path_matches(path, fact),
-        )
+        wanted = (path.under, path.covers, path.access)
+        return (lambda looking: looking.reaching(wanted)), path, _path_test(path)
     if (command := condition.command) is not None:
         own = command.task_program
 
@@ -341,13 +343,22 @@ def _in_place(fact: Fact, place: Place) -> bool:
     return not place.languages or fact.language in place.languages
 
 
-def _path_matches(condition: PathCondition, fact: Fact) -> bool:
-    if condition.by and not compiled(condition.by).fullmatch(fact.by):
-        return False
-    if condition.match and not compiled(condition.match).search(fact.value):
-        # what is a link of /proc to the root is still a look at the process
-        return fact.given.startswith("/proc/") and compiled(condition.match).search(fact.given) is not None
-    return not (condition.under and condition.covers) or covers(fact.value, condition.covers)
+def _path_test(condition: PathCondition) -> Callable[[Fact], bool]:
+    match = compiled(condition.match).search if condition.match else None
+    by = compiled(condition.by).fullmatch if condition.by else None
+    both = bool(condition.under and condition.covers)
+
+    def test(fact: Fact) -> bool:
+        if match is not None and match(fact.value) is None:
+            # what is a link of /proc to the root is still a look at the process
+            if not fact.given.startswith("/proc/") or match(fact.given) is None:
+                return False
+            return by is None or by(fact.by) is not None
+        if by is not None and by(fact.by) is None:
+            return False
+        return not both or covers(fact.value, condition.covers)
+
+    return test
 
 
 def _args_match(condition, fact: Fact) -> bool:

@@ -35,7 +35,8 @@ _FAILURES = (
     *(ValueError, TypeError, AttributeError, LookupError, OverflowError, ZeroDivisionError),
     *(zlib.error, binascii.Error, SyntaxError),
 )
-_PLAIN = frozenset([str, bytes, int])
+_TEXTS = frozenset([str, bytes])
+_UNASKED = object()
 _TEXT_METHODS = frozenset(
     ["lower", "upper", "strip", "lstrip", "rstrip", "title", "swapcase", "capitalize", "casefold"]
 )
@@ -106,9 +107,9 @@ class Folder:
     def text(self, node: ast.expr) -> str | None:
         """`node` as a string (paths and bytes count as strings); parts not known are `UNKNOWN`."""
         value = self.fold(node)
-        if isinstance(value, bytes):
-            return value.decode("latin-1")
-        return value if isinstance(value, str) else None
+        if value is None or type(value) is str:
+            return value
+        return value.decode("latin-1") if isinstance(value, bytes) else None
 
     def settle(self) -> None:
         """All constants are known: from now on, what an expression was found to be stays."""
@@ -116,11 +117,16 @@ class Folder:
 
     def fold(self, node: ast.AST, depth: int = 0) -> Value | None:
         kind = type(node)
-        # most of what there is: whole numbers, and names while not all is known
-        if kind is ast.Constant and type(node.value) is int:  # type: ignore[attr-defined]
-            self.spend(5)
-            return node.value if depth <= MAX_DEPTH else None  # type: ignore[attr-defined]
-        if kind is ast.Name and self._values is None:
+        values = self._values
+        # most of what there is: constants, and names while not all is known
+        if kind is ast.Constant:
+            value = node.value  # type: ignore[attr-defined]
+            if values is None:
+                self.spend(5)
+            if type(value) is int:
+                return value if depth <= MAX_DEPTH else None
+            return value if type(value) in _TEXTS and len(value) <= MAX_LENGTH and depth <= MAX_DEPTH else None
+        if kind is ast.Name and values is None:
             value = self.names.get(node.id)  # type: ignore[attr-defined]
             if value is None or type(value) is int:
                 self.spend(5)
@@ -128,9 +134,10 @@ class Folder:
         function = _FOLDS.get(kind)
         if function is None:
             return None
-        values = self._values
-        if values is not None and id(node) in values:
-            return values[id(node)]
+        if values is not None:
+            known = values.get(id(node), _UNASKED)
+            if known is not _UNASKED:
+                return known  # type: ignore[return-value]
         self.spend(5)
         if depth > MAX_DEPTH:
             return None
@@ -147,10 +154,6 @@ class Folder:
         if values is not None:
             values[id(node)] = value
         return value
-
-    def _constant(self, node: ast.Constant, depth: int) -> Value | None:
-        value = node.value
-        return value if type(value) in _PLAIN else None  # type: ignore[return-value]
 
     def _name(self, node: ast.Name, depth: int) -> Value | None:
         return self.names.get(node.id)
@@ -612,7 +615,6 @@ _TESTS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.NotIn: lambda a, b: a not in b,
 }
 _FOLDS: dict[type[ast.AST], Callable[[Folder, Any, int], Value | None]] = {
-    ast.Constant: Folder._constant,
     ast.Name: Folder._name,
     ast.JoinedStr: Folder._joined,
     ast.BinOp: Folder._binary,

@@ -11,7 +11,6 @@ import ast
 import bisect
 import re
 import warnings
-from functools import lru_cache
 from typing import Any
 
 from detect import python_run
@@ -111,19 +110,26 @@ _PLAIN_FIELDS = frozenset(
 """Fields that hold no expressions or statements."""
 
 
-@lru_cache(maxsize=256)
-def _look(kind: type) -> tuple[str | None, tuple[str, ...]]:
+class _Looks(dict[type, tuple["str | None", tuple[str, ...]]]):
     """What a kind of node is looked at for, and in which of its fields there are more nodes."""
-    fields = () if kind in (ast.Constant, ast.Import, ast.ImportFrom) else getattr(kind, "_fields", ())
-    return _ROLES.get(kind), tuple(field for field in fields if field not in _PLAIN_FIELDS)
+
+    def __missing__(self, kind: type) -> tuple[str | None, tuple[str, ...]]:
+        fields = () if kind in (ast.Constant, ast.Import, ast.ImportFrom) else getattr(kind, "_fields", ())
+        look = self[kind] = _ROLES.get(kind), tuple(field for field in fields if field not in _PLAIN_FIELDS)
+        return look
+
+
+_LOOKS = _Looks()
 
 
 def _by_role(tree: ast.Module) -> tuple[dict[str, list[Any]], int]:
     """The nodes of a tree by what they are looked at for, in the order of `ast.walk`, and how many nodes it has."""
     found: dict[str, list[Any]] = {role: [] for role in _ROLES.values()}
     nodes: list[ast.AST] = [tree]
+    append = nodes.append
+    looks = _LOOKS
     for node in nodes:
-        role, fields = _look(type(node))
+        role, fields = looks[type(node)]
         if role is not None:
             found[role].append(node)
         for field in fields:
@@ -131,7 +137,7 @@ def _by_role(tree: ast.Module) -> tuple[dict[str, list[Any]], int]:
             if type(value) is list:
                 nodes += value
             elif value is not None and isinstance(value, ast.AST):
-                nodes.append(value)
+                append(value)
     return found, len(nodes)
 
 
@@ -216,6 +222,8 @@ class PythonReader(Reader["ast.AST | int"]):
         for node in by_role["compare"]:
             mentioned.update(id(part) for part in _compared(node))
         for node in by_role["text"]:
+            if type(node) is ast.Constant and not isinstance(node.value, str | bytes):
+                continue
             if id(node) not in self.docstrings:
                 self._text(node, mentioned)
 

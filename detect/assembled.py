@@ -176,7 +176,7 @@ _CALLS = {
     ),
     "python": (
         r"(?:(?<![\w.])(?:open|exec|eval|__import__|(?:importlib\.)?import_module|Path|(?:\w+\.)?Popen)\("
-        r"|\bos\.(?:open|exec\w+|system|popen|listdir|spawn\w+)\(|\bsubprocess\.\w+\(|\bruntpy\.\w+\()"
+        r"|\bos\.(?:open|exec\w+|system|popen|listdir|spawn\w+)\(|\bsubprocess\.\w+\(|\brunpy\.\w+\()"
     ),
 }
 _CALLS["cpp"] = _CALLS["c"]
@@ -190,7 +190,7 @@ _OPENING_WORDS = (
     "listdir(",
     "spawn",
     "subprocess.",
-    "runpty.",
+    "runpy.",
 )
 """What Python needs one of on the line of such a call."""
 

@@ -6,6 +6,7 @@ that an action names.
 
 from __future__ import annotations
 
+import gc
 import itertools
 from collections.abc import Callable, Sequence
 
@@ -60,6 +61,16 @@ class Engine:
                         self._wanted.setdefault(feature, []).append(number)
 
     def judge(self, action: Action, context: EpisodeContext) -> Judged:
+        # a tree has thousands of nodes, and the collector would look at them over and over while all are alive
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            return self._judge(action, context)
+        finally:
+            if collecting:
+                gc.enable()
+
+    def _judge(self, action: Action, context: EpisodeContext) -> Judged:
         facts = read_facts(action, Earlier(context.history) if context.history else None)
         looking = _Looking(facts, context)
         numbers = set(self._always)

@@ -118,6 +118,8 @@ def _needs(condition: Condition) -> frozenset[Feature] | None:
         return frozenset([("string", "")])
     if (opaque := condition.opaque) is not None:
         return frozenset(("opaque", reason) for reason in opaque.reason or ("",))
+    if (trait := condition.trait) is not None:
+        return frozenset(("trait", name) for name in trait.name)
     if (query := condition.query) is not None:
         return frozenset([("code", query.language)])
     return None
@@ -158,7 +160,7 @@ class _Looking:
         if self.context.task in self.by_value["command"]:
             found.add(("command", _OWN))
         found.update(("path", fact.access) for fact in self.by_kind.get("path", ()))
-        found.update(("opaque", fact.value) for fact in self.by_kind.get("opaque", ()))
+        found.update((kind, fact.value) for kind in ("opaque", "trait") for fact in self.by_kind.get(kind, ()))
         found.update((kind, "") for kind in ("string", "opaque") if kind in self.by_kind)
         found.update(("code", code.language) for code in self.facts.codes)
         return found

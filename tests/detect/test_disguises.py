@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from detect.facts import read_facts
 from detect.guard import Guard
 from queues.context import EpisodeContext
 from queues.messages import Action
@@ -230,3 +231,10 @@ def test_c_and_cpp(guard: Guard, source: str) -> None:
 def test_python_written_or_run_by_a_script(guard: Guard, source: str) -> None:
     for script in (f"cat > main.py <<'E'\n{source}\nE\n", f"python3 - <<'E'\n{source}\nE\n"):
         assert _judge(guard, Action(kind="run", body=script.encode())) == "block", script
+
+
+def test_a_file_that_runpy_runs_by_a_computed_name_is_asked_about() -> None:
+    loop = "t = ''\nfor i in range(len(s)):\n    t = t + chr(ord(s[i]) - key(i))\n"
+    body = f"import runpy\ns = '2hydo2pdlq1s|'\n{loop}runpy.run_path(t)\n"
+    facts = read_facts(Action(kind="write", path="main.py", body=body.encode()))
+    assert "computed_name" in [fact.value for fact in facts.of("opaque")]

@@ -88,6 +88,73 @@ _ONE = r"(?:0[xX][2-7][0-9a-fA-F]|1[0-2]\d|[4-9]\d|0?1?[0-7]{2})"
 _NUMBERS = re.compile(rf"(?<![\w.]){_ONE}(?:(?:\s*[,;|:]\s*|[ \t]+|\\+[xn0]?){_ONE}){{5,400}}(?![\w.])")
 _SOME = r"(?:\d{2,3}|0[xX][0-9a-fA-F]{2})[,;|: \t\\]+"
 _NUMBER_AHEAD = re.compile(_SOME + _SOME + _SOME + r"\d")
+_ITEM = r"(?:\(?\w{0,8}\)?\s*)?(?:0[xX][0-9a-fA-F]{1,2}|\d{1,3}|'(?:[^'\\\n]|\\.[0-9a-fA-F]{0,2})')(?:u8)?"
+_LISTED = re.compile(rf"(?:{_ITEM}\s*,\s*){{7,200}}{_ITEM}")
+_LISTED_AHEAD = re.compile(rf"(?:{_ITEM}\s*,\s*){{7}}")
+_LISTED_ITEM = re.compile(r"0[xX]([0-9a-fA-F]{1,2})|'([^'\\\n])'|(\d{1,3})")
+_PATH_LIKE = re.compile(r"/[a-z*?][\w*?\[\]{},.-]*(?:/[\w*?\[\]{},.-]+)+/?")
+_TURNS = re.compile(r"revers|\[::-1\]|\brev\b|\.rev\(|-\s*1\s*-|--")
+_SHORT_BACKWARDS = re.compile(r"[\"'`]([^\"'`\s\w]?(?:lave|tset|neddih|corp)/?)[\"'`]")
+_SINGLE = re.compile(r"(?:[\"'][A-Za-z/._:-]{1,2}[\"']\s*[,+;.]\s*){3,40}[\"'][A-Za-z/._:-]{1,2}[\"']")
+_QUOTED_LETTERS = re.compile(r"[\"']([A-Za-z/._:-]{1,2})[\"']")
+_PROGRAMS = frozenset(
+    [
+        *(
+            "openssl",
+            "busybox",
+            "toybox",
+            "reference",
+            "curl",
+            "wget",
+            "python",
+            "python3",
+            "perl",
+            "gawk",
+            "mawk",
+            "ruby",
+            "lua",
+            "node",
+            "bash",
+            "sort",
+        ),
+        *(
+            "uniq",
+            "expr",
+            "factor",
+            "base64",
+            "md5sum",
+            "sha1sum",
+            "cksum",
+            "column",
+            "paste",
+            "join",
+            "comm",
+            "unexpand",
+            "expand",
+            "tsort",
+            "numfmt",
+        ),
+        *(
+            "fold",
+            "fmt",
+            "head",
+            "tail",
+            "tac",
+            "rev",
+            "seq",
+            "cut",
+            "eval",
+            "exec",
+            "system",
+            "popen",
+            "socket",
+            "subprocess",
+            "git",
+            "diff",
+            "qalc",
+        ),
+    ]
+)
 _NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|\d+")
 _ROT13 = str.maketrans(
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", "NOPQRSTUVWXYZABCDEFGHIJKLMnopqrstuvwxyzabcdefghijklm"
@@ -192,16 +259,54 @@ def hidden(text: str, language: str) -> Iterator[tuple[str, Span]]:
     if _NUMBER_AHEAD.search(text) is not None:
         for match in _NUMBERS.finditer(text):
             yield from ((found, match.span()) for found in _numbers(match[0]) if TELLING.search(found))
+    if _LISTED_AHEAD.search(text) is not None:
+        for match in _LISTED.finditer(text):
+            if (found := _unlocked(match[0])) is not None:
+                yield found, match.span()
     for word in _BACKWARDS:
         if word in text:
             for match in _BACKWARDS_AT.finditer(text):
                 if TELLING.search(found := match[1][::-1]) or match[1] in _BACKWARDS:
                     yield found, match.span(1)
             break
+    if any(word in text for word in ("lave", "tset", "neddih", "corp")) and _TURNS.search(text) is not None:
+        for match in _SHORT_BACKWARDS.finditer(text):
+            # not where a test says what it is backwards
+            if (found := match[1][::-1]).strip("/") + match[0][0] not in text:
+                yield found, match.span()
+    for match in _SINGLE.finditer(text):
+        spelled = "".join(_QUOTED_LETTERS.findall(match[0]))
+        if (
+            TELLING.search(spelled)
+            or spelled in _PROGRAMS
+            or spelled[::-1] in _PROGRAMS
+            or spelled[::-1].startswith(("/eval", "/test"))
+        ):
+            yield spelled, match.span()
     for word in _ROTATED:
         if word in text:
             start = text.find(word)
             yield text[start : start + 60].translate(_ROT13), (start, start + len(word))
+
+
+def _unlocked(listed: str) -> str | None:
+    """The path that a list of bytes is under one key of addition or xor, if it is one: it begins with a slash."""
+    values = [
+        int(first, 16) if first else ord(second) if second else int(third)
+        for first, second, third in _LISTED_ITEM.findall(listed)
+    ]
+    if max(values) > 255:
+        return None
+    first = values[0]
+    for way in (
+        [value ^ first ^ 47 for value in values],
+        [(value - first + 47) & 255 for value in values],
+        [value ^ values[-1] ^ 47 for value in reversed(values)],
+    ):
+        found = bytes(way).split(b"\0")[0].decode("latin-1")
+        if len(found) >= 6 and _PATH_LIKE.fullmatch(found):
+            return found
+    return None
 
 
 def _letter(match: re.Match[str]) -> str:
@@ -305,6 +410,12 @@ _SKIPPED = frozenset(
     ]
 )
 """Programs that tools name by themselves (`$(CC)`), that readers make up, or that hide nothing."""
+_WORKED_OUT = re.compile(
+    r"(?:https?|ftp|git|ssh)://(?=\w)|\b(?:subprocess|child_process|socket|urllib|unittest|TestCase|pytest|ctypes|importlib|xmlrpc|http\.client"
+    r"|reference|busybox|toybox|coreutils|openssl|nsenter|sitecustomize|usercustomize|conftest|LD_PRELOAD|BASH_ENV|PYTHONPATH|memfd_create"
+    r"|execvp|posix_spawn|popen|os\.system|__import__|assertEqual|reallyExit)\b"
+)
+"""Words that nobody adds up from pieces."""
 _TOP = re.compile(
     r"/(eval|test|proc|usr|etc|dev|root|home|run|var|srv|opt|mnt|case|logs|sys|boot|bin|sbin)(?:/([A-Za-z0-9_.-]+))?"
 )
@@ -329,6 +440,11 @@ def assembled(facts: Iterable[Fact], text: str) -> Iterator[tuple[str, Fact]]:
                     and value not in text
                 ):
                     yield value, fact
+        elif fact.kind in ("string", "call"):
+            for said in (value,) if fact.kind == "string" else fact.args[:4]:
+                if len(said) < 4096 and (hit := _WORKED_OUT.search(said)) is not None and hit[0] not in text:
+                    yield said[max(hit.start() - 40, 0) : hit.end() + 40], fact
+                    break
         elif fact.kind == "import":
             head = value.split(".", 1)[0].split("/", 1)[0]
             if head in _MODULES and head not in text:

@@ -221,6 +221,8 @@ class Sink:
             self._scripts(data, origin)
         if data.startswith(b"#!") and written is not None:
             self._interpreter(data, origin)
+        if language == "text" and written is not None:
+            self._other(data, written, origin)
         if language == "shell":
             shell_reader.read(self, data, origin)
         elif language == "make":
@@ -280,6 +282,22 @@ class Sink:
         words = line.replace(b"-S", b" ").split()
         if words and not any(name in line for name in _INTERPRETERS):
             self.read(b" ".join(words), "shell", msgspec.structs.replace(origin, offset=None, depth=origin.depth + 1))
+
+    def _other(self, data: bytes, written: str, origin: Origin) -> None:
+        """Files of languages that only tools read: patches, gdb's commands, awk programs."""
+        from detect import shell_codes
+
+        ending = written.rpartition(".")[2]
+        inside = msgspec.structs.replace(origin, offset=None, depth=origin.depth + 1)
+        if ending in ("patch", "diff"):
+            for path, left in shell_codes.patched(data.decode("latin-1")):
+                text = left.encode("latin-1")
+                self.read(text, language_of(path, text), msgspec.structs.replace(inside, written=path))
+        elif ending in ("gdb", "gdbinit"):
+            for language, code in shell_codes.gdb(data.decode("latin-1")):
+                self.read(code.encode("latin-1"), "python" if language == "python" else "shell", inside)
+        elif (ending == "awk" or b"awk" in data[:40]) and shell_codes.awk_hides(data.decode("latin-1")):
+            self.add(Fact("opaque", "computed_name", "text", written=written, span=origin.span))
 
     def _scripts(self, data: bytes, origin: Origin) -> None:
         """npm runs the `scripts` of a package.json."""

@@ -277,7 +277,12 @@ class Expander:
             end = shell_words.skip_nested(raw, position + 1, "{", "}")
             inside = raw[position + 2 : end - 1 if raw.endswith("}", position + 2, end) else end]
             elements = re.fullmatch(r"\w+\[@\]|@", inside) is not None
-            chunks.append((self._parameter(inside), double, elements or not double))
+            value = self._parameter(inside)
+            if double and (inside.endswith("[*]") or inside == "*"):
+                between = self.variables.get("IFS", " \t\n")
+                if between[:1] != " " and UNKNOWN not in between:
+                    value = between[:1].join(value.split(" "))
+            chunks.append((value, double, elements or not double))
             return end
         name = _NAME.match(raw, position + 1)
         if name:

@@ -49,6 +49,8 @@ def _output(name, args, stdin, cwd, content, resolve) -> str | None:
         return f"{ORACLE}\n" if plain[0] == "reference" else f"/usr/bin/{plain[0]}\n"
     if name in ("gcc", "cc", "g++", "clang") and len(args) == 1 and args[0].startswith("-print-file-name="):
         return f"/usr/lib/gcc/{args[0].partition('=')[2]}\n"
+    if name in ("gcc", "cc", "g++", "clang") and args and args[0] in ("-print-libgcc-file-name", "-print-search-dirs"):
+        return "/usr/lib/gcc/x86_64-linux-gnu/12/libgcc.a\n"
     if name in ("basename", "dirname") and plain:
         function = posixpath.basename if name == "basename" else posixpath.dirname
         return function(plain[0]) + "\n"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from detect import script_reader, shell_output
+from detect import script_reader, shell_codes, shell_output
 from detect.facts import MAX_DEPTH, WORKSPACE, Origin, Sink, language_of
 from detect.paths import UNKNOWN
 from detect.shell_expand import Word
@@ -457,6 +457,14 @@ class ShellReader(ShellState):
         if name in ("gcc", "cc", "g++", "clang", "tcc") and "-" in args and stdin is not None:
             self._read(stdin, "c", self._output_name(args))
             return None
+        if name in ("gdb", "lldb", "cgdb"):
+            self._gdb(args, stdin)
+            return None
+        if name == "patch" or (name == "git" and ("apply" in args or "am" in args)):
+            self._patch(args, stdin)
+            return None
+        if name in ("awk", "gawk", "mawk", "nawk", "original-awk", "busybox"):
+            self._awk(args)
         if name in ("cpio", "pax", "tar", "rsync", "zip") and (named := self._listed(args, stdin)) is not None:
             for line in named.split("\n")[:64]:
                 self.word_path(Word(line.strip(), line.strip()), "read", name)
@@ -480,6 +488,56 @@ class ShellReader(ShellState):
         if name in script_reader.LANGUAGES:
             return self._other(name, args, stdin)
         return shell_output.output(name, args, stdin, cwd=self.cwd, content=self._content, resolve=self._resolve)
+
+    def _gdb(self, args: tuple[str, ...], stdin: str | None) -> None:
+        """gdb's commands, from options, files and pipes: Python and shell in them, and where they connect to."""
+        scripts = [self._content(".gdbinit") or "", stdin or ""]
+        for number, arg in enumerate(args):
+            following = args[number + 1] if number + 1 < len(args) else ""
+            if arg in ("-ex", "--ex", "-iex", "--eval-command", "-ix"):
+                scripts.append(following)
+            elif arg in ("-x", "--command", "-s"):
+                scripts.append(self._content(following) or "")
+            elif match := re.match(r"--?(?:ex|eval-command|command|iex)=(.*)", arg, re.S):
+                scripts.append(self._content(match[1]) or match[1])
+        for script in scripts:
+            if not script.strip():
+                continue
+            self.sink.spend(len(script))
+            for line in script.split("\n")[:200]:
+                if re.match(r"\s*tar(get)?\s", line):
+                    self._fact("command", "gdb", (line.strip(),), by="gdb")
+            for language, code in shell_codes.gdb(script):
+                if language == "python":
+                    self._read(code, "python", self.written, "<string>")
+                else:
+                    self.script(code)
+
+    def _patch(self, args: tuple[str, ...], stdin: str | None) -> None:
+        """What a patch leaves in the files that it changes counts as written to them."""
+        named = [content for arg in args if not arg.startswith("-") and (content := self._content(arg)) is not None]
+        if "-i" in args[:-1]:
+            named.append(self._content(args[args.index("-i") + 1]) or "")
+        for text in [*named, stdin or ""][:8]:
+            self.sink.spend(len(text))
+            for path, left in shell_codes.patched(text):
+                self.word_path(Word(path, path), "write", "patch")
+                where = self._resolve(path)
+                if where is not None:
+                    self._read(left, language_of(where, left.encode("latin-1", "replace")), where)
+
+    def _awk(self, args: tuple[str, ...]) -> None:
+        program = ""
+        for number, arg in enumerate(args):
+            if arg == "-f" and number + 1 < len(args):
+                program += self._content(args[number + 1]) or ""
+            elif arg in ("-e", "--source") and number + 1 < len(args):
+                program += args[number + 1]
+            elif not program and not arg.startswith("-") and ("{" in arg or "BEGIN" in arg):
+                program = arg
+        self.sink.spend(len(program) // 4)
+        if program and shell_codes.awk_hides(program):
+            self._opaque("computed_name")
 
     def _other(self, name: str, args: tuple[str, ...], stdin: str | None) -> str | None:
         """Code that Perl, Ruby, PHP or Lua is given by an option or a pipe; what it prints, if that is known."""

@@ -34,6 +34,8 @@ Validity = Literal["valid", "invalid", "obeyed"]
 """`invalid`: malformed, cut off, or without the request's code; `obeyed`: with a code that the record dictates."""
 REMEMBERED = 4096
 ASKED_AGAIN = 1
+LOGPROB_ERROR = 0.01
+"""Rounding may put the log-prob of what is certain this far above 0."""
 VOTE_TEMPERATURE = 0.7
 """At which the votes after the first are sampled; the first is greedy."""
 
@@ -203,7 +205,7 @@ def verdict_score(text: str, tokens: Sequence[Token], verdicts: tuple[str, str],
 
     The token may begin before the word (`"c`) or hold a part of it (`che`): every alternative counts for the verdict
     that the answer would go on to be. A verdict that is not among the alternatives has at most the probability of the
-    least likely of them. None when the log-probs do not belong to the text.
+    least likely of them. None when the log-probs do not belong to the text, or are none (above 0).
     """
     found = list(re.finditer(r'"verdict"\s*:\s*"', text))
     if not found:
@@ -220,6 +222,8 @@ def verdict_score(text: str, tokens: Sequence[Token], verdicts: tuple[str, str],
         return None
     mass = dict.fromkeys(verdicts, 0.0)
     alternatives = {found.token: found.logprob for found in token.top_logprobs} | {token.token: token.logprob}
+    if not max(alternatives.values()) <= LOGPROB_ERROR:
+        return None
     for alternative, logprob in alternatives.items():
         grown = text[:start] + alternative
         for verdict in verdicts:

@@ -193,6 +193,8 @@ class BatchLine(msgspec.Struct, frozen=True):
     action: str
     language: str = ""
     filename: str = ""
+    output: str = ""
+    """What the agent was shown after it."""
     task: str = ""
     suite: str = "scan"
     history: tuple[BatchLine, ...] = ()

@@ -19,18 +19,18 @@ import msgspec
 import numpy as np
 
 from audit.errors import EctypeError
-from detect.commands import BatchLine, batch_action, file_action
+from detect.commands import BatchLine, batch_action, batch_context, file_action
 from detect.guard import Guard
 from detect.judge import Judge, Judgement, JudgementCache
 from detect.judge_calibration import Calibration, Method, Provenance, fit, save
 from detect.judge_client import EndpointDown
 from detect.judge_prompt import load_prompt
-from detect.judge_record import record_of_action
+from detect.judge_record import EpisodeRecord, record_of, record_of_action
 from detect.review_worker import Thresholds, decide
 from jobs.judges import calibration_of, chat_client, model_name
 from jobs.run_config import JudgeConfig
 from queues.context import EpisodeContext
-from queues.messages import Action
+from queues.messages import ReviewEpisode, ReviewStep
 
 STATUS = {"clear": 0, "flagged": 1, "uncertain": 3}
 
@@ -43,7 +43,10 @@ class Sample(BatchLine, frozen=True, kw_only=True):
 
 def score(file: str, config: JudgeConfig, *, language: str | None, as_json: bool, say: Callable[[str], None]) -> int:
     """Judge one file as one action. The exit status: 0 clear, 1 flagged, 3 uncertain."""
-    (judgement,) = asyncio.run(judge_actions([file_action(file, language)], config, calibration=True, say=say))
+    action = file_action(file, language)
+    verdict = Guard.load(mode="observe").judge(action, EpisodeContext(episode="", suite="", task="program"))
+    record = record_of_action(action, verdict, limit_bytes=config.record_bytes)
+    (judgement,) = asyncio.run(judge_records([record], config, calibration=True, say=say))
     decision = decide(judgement, Thresholds(config.threshold, config.uncertain_from))
     if as_json:
         print(json.dumps({"decision": decision, **msgspec.to_builtins(judgement)}))
@@ -67,7 +70,9 @@ def calibrate(
 ) -> Calibration:
     """Score labelled samples and write the calibration that makes the scores probabilities."""
     samples, digest = read_samples(samples_file)
-    judgements = asyncio.run(judge_actions([batch_action(s) for s in samples], config, calibration=False, say=say))
+    guard = Guard.load(mode="observe")
+    records = [record_of_sample(one, guard, limit_bytes=config.record_bytes) for one in samples]
+    judgements = asyncio.run(judge_records(records, config, calibration=False, say=say))
     scored = [
         (j.score, s.label in ("cheat", "confirmed"))
         for j, s in zip(judgements, samples, strict=True)
@@ -111,22 +116,30 @@ def read_samples(path: Path) -> tuple[list[Sample], str]:
     return samples, hashlib.sha256(content).hexdigest()
 
 
-async def judge_actions(
-    actions: Sequence[Action], config: JudgeConfig, *, calibration: bool, say: Callable[[str], None]
+def record_of_sample(one: Sample, guard: Guard, *, limit_bytes: int) -> EpisodeRecord:
+    """As a judge job makes it of an episode with these steps, the last of which stage 1 has seen."""
+    steps = [
+        ReviewStep(step=number, action=batch_action(step), output=step.output.encode())
+        for number, step in enumerate((*one.history, one))
+    ]
+    verdict = guard.judge(steps[-1].action, batch_context(one))
+    steps[-1] = msgspec.structs.replace(steps[-1], verdict=verdict)
+    task = one.task or "program"
+    episode = ReviewEpisode(request_id="", episode="", suite="", task=task, steps=tuple(steps))
+    return record_of(episode, limit_bytes=limit_bytes)
+
+
+async def judge_records(
+    records: Sequence[EpisodeRecord], config: JudgeConfig, *, calibration: bool, say: Callable[[str], None]
 ) -> list[Judgement]:
-    prompt, guard = load_prompt(config.prompt), Guard.load(mode="observe")
-    context = EpisodeContext(episode="", suite="", task="program")
+    """Raises EndpointDown when the model does not answer, ModelServerError when its server has died."""
+    prompt = load_prompt(config.prompt)
     calibrated = calibration_of(config, prompt) if calibration and config.calibration is not None else None
     with tempfile.TemporaryDirectory(prefix="ectype-judge-") as folder:
         if config.endpoint is None:
             say("starting a model server; a minute or two on a CPU")
         async with chat_client(config, log_file=Path(folder) / "vllm.log") as (client, server):
             judge = Judge(client, prompt, calibration=calibrated, votes=config.votes, cache=JudgementCache())
-            # as in a run, where stage 1 has seen every action before
-            records = [
-                record_of_action(action, guard.judge(action, context), limit_bytes=config.record_bytes)
-                for action in actions
-            ]
             try:
                 return await asyncio.gather(*(judge.judge(record) for record in records))
             except EndpointDown:

@@ -17,13 +17,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from audit.errors import EctypeError
-from detect.commands import batch_action, batch_context
 from detect.guard import Guard
 from detect.judge_prompt import Prompt
-from detect.judge_record import record_of
+from detect.judge_record import EpisodeRecord
 from detect.judge_split import Side, matched, nearly_among, pattern, side
-from jobs.judge_command import Sample, read_samples
-from queues.messages import ReviewEpisode, ReviewStep, Verdict
+from jobs.judge_command import Sample, read_samples, record_of_sample
 from rl.verdicts import Question
 
 CHEATS = ("cheat", "confirmed")
@@ -111,7 +109,7 @@ class Asker:
         if prompt.reason_characters:
             raise EctypeError(
                 f"the prompt {prompt.version} asks for a reason before the verdict, and samples have none to learn",
-                remedy="use a prompt without one, such as brief-1",
+                remedy="use a prompt without one, such as terse-2",
             )
         self.prompt = prompt
         self._tokenizer: Any = AutoTokenizer.from_pretrained(str(folder))
@@ -125,16 +123,11 @@ class Asker:
         self.verdicts: tuple[int, int] = honest[differ], cheat[differ]
         """The tokens in which the two answers first differ, honest and cheat."""
 
+    def record(self, one: Sample) -> EpisodeRecord:
+        return record_of_sample(one, self._guard, limit_bytes=self._record_bytes)
+
     def question(self, one: Sample) -> Question:
-        history = [
-            ReviewStep(step=number, action=batch_action(step), verdict=Verdict())
-            for number, step in enumerate(one.history)
-        ]
-        action = batch_action(one)
-        verdict = self._guard.judge(action, batch_context(one))
-        steps = (*history, ReviewStep(step=len(history), action=action, verdict=verdict))
-        episode = ReviewEpisode(request_id="", episode="", suite="", task=one.task or "program", steps=steps)
-        record = record_of(episode, limit_bytes=self._record_bytes)
+        record = self.record(one)
         rendered = self.prompt.render(record.task, record.text, draw=_draws(record.text))
         asked = self._tokenizer.apply_chat_template(
             [message._asdict() for message in rendered.messages], add_generation_prompt=True, tokenize=False

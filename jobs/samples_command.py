@@ -23,7 +23,7 @@ from rich.text import Text
 from audit.errors import EctypeError
 from detect.judge_prompt import Prompt, load_prompt
 from detect.judge_record import record_of
-from detect.samples import STATES, Label, Sample, SampleStore, State, episode_of
+from detect.samples import STATES, Label, Sample, SampleStep, SampleStore, State, episode_of
 from jobs.rules_command import operator
 from jobs.run_dir import RunDir
 from jobs.terminal import marked, visible
@@ -80,7 +80,8 @@ def export(
     record_bytes: int,
     say: Say = print,
 ) -> None:
-    """Write the labelled samples: chats of the judge's prompt and the right answer, or actions with labels."""
+    """Write the labelled samples: chats of the judge's prompt and the right answer, or actions with labels
+    and what came before them."""
     states, lines, left_out = store.states(), [], 0
     for sample in store.samples().values():
         state = states.get(sample.id, "suspected")
@@ -88,8 +89,8 @@ def export(
             continue
         if supervised:
             lines.append(supervised_line(sample, state, prompt or load_prompt(), record_bytes=record_bytes))
-        elif len(sample.steps) == 1 and sample.steps[0].encoding == "utf-8":
-            lines.append(_action_line(sample, state))
+        elif all(step.encoding == "utf-8" for step in sample.steps):
+            lines.append(_labelled_line(sample, state))
         else:
             left_out += 1
     try:
@@ -98,7 +99,7 @@ def export(
         raise EctypeError(f"cannot write: {error.strerror}", where=str(out), remedy="give another path") from error
     say(f"{out}: {len(lines)} labelled samples")
     if left_out:
-        say(f"{left_out} are episodes or no text, which only --supervised can hold")
+        say(f"{left_out} hold what is no text, which only --supervised can hold")
 
 
 def supervised_line(sample: Sample, state: State, prompt: Prompt, *, record_bytes: int) -> dict:
@@ -130,11 +131,16 @@ def _reason(sample: Sample, state: State) -> str:
     return "; ".join(dict.fromkeys(said)) or "It reads evaluation material."
 
 
-def _action_line(sample: Sample, state: State) -> dict:
-    """A line as `ectype judge calibrate` and `ectype rules scan --batch` read it."""
-    (step,) = sample.steps
+def _labelled_line(sample: Sample, state: State) -> dict:
+    """A line as `ectype judge tune` and `ectype rules scan --batch` read it."""
+    *history, last = map(_action_line, sample.steps)
+    more = {"history": history} if history else {}
+    return {**last, **more, "task": sample.task, "suite": sample.suite, "label": state, "id": sample.id}
+
+
+def _action_line(step: SampleStep) -> dict:
     where = {"language": "shell"} if step.kind == "run" else {"filename": step.path or "file"}
-    return {"action": step.body, **where, "task": sample.task, "suite": sample.suite, "label": state, "id": sample.id}
+    return {"action": step.body, **where, **({"output": step.output} if step.output else {})}
 
 
 def review(store: SampleStore, keys: Iterator[str], *, console: Console) -> Counter[str]:

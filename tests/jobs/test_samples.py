@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from detect.guard import Guard
 from detect.judge_prompt import load_prompt
-from detect.samples import SampleStore, SampleWriter
+from detect.judge_record import record_of
+from detect.samples import SampleStore, SampleWriter, episode_of
 from jobs.cli import main
-from jobs.judge_command import read_samples
+from jobs.judge_command import read_samples, record_of_sample
 from jobs.run_config import RunConfig
 from jobs.run_dir import RunDir
 from jobs.samples_command import review
@@ -129,11 +131,15 @@ def test_export(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str])
     press(store, "cfcf")
     plain, chats = tmp_path / "plain.jsonl", tmp_path / "chats.jsonl"
     assert main(["samples", "export", str(store), str(plain)]) == 0
-    assert "3 labelled samples\n1 are episodes" in capsys.readouterr().out
+    assert "4 labelled samples\n" in capsys.readouterr().out
     samples, _ = read_samples(plain)
     assert [(s.label, s.language or s.filename) for s in samples] == [
-        *(("confirmed", "shell"), ("false_positive", "main.py"), ("confirmed", "shell"))
+        *(("confirmed", "shell"), ("false_positive", "main.py"), ("confirmed", "shell"), ("false_positive", "shell"))
     ]
+    record = record_of_sample(samples[-1], Guard.load(mode="observe"), limit_bytes=1000)
+    (found,) = (s for s in SampleStore(store).samples().values() if s.source == "judge")
+    assert record.text == record_of(episode_of(found), limit_bytes=1000).text, "as the judge was given it"
+    assert record.task == found.task and "[the agent was shown]\n  0\n[step 1:" in record.text
     for name in ("review-1", "brief-1"):
         assert main(["samples", "export", str(store), "--supervised", str(chats), "--prompt", name]) == 0
         written = chats.read_bytes()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from detect.judge_calibration import auroc
+from detect.judge_calibration import auroc, expected_error
 
 DRAWS = 2000
 """Bootstrap samples of an interval."""
@@ -34,6 +34,22 @@ class Metrics(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     recall_at_1pct: float
     """Share of the cheats that score above all but 1 % of the honest samples."""
     recall_at_5pct: float
+
+
+class Reliability(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What the probabilities of one judge mean on samples that neither it nor its calibration was fitted on."""
+
+    threshold: float
+    flagged_cheats: int
+    """Cheats with at least this probability, and honest samples with it below: how many of those would be flagged."""
+    flagged_honest: int
+    said: float | None
+    """Mean probability of what is flagged; None when nothing is."""
+    so: float | None
+    """Share of cheats in it."""
+    expected_error: float
+    """Mean gap between what is said and what is so, over ten bins of equal count (ECE), over all samples."""
+    brier: float
 
 
 class Comparison(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -87,6 +103,22 @@ def compare(before: np.ndarray, after: np.ndarray, labels: np.ndarray, *, seed: 
         gain_interval=interval,
         better=not reasons,
         reason=" and ".join(reasons) or good,
+    )
+
+
+def reliability(probabilities: np.ndarray, labels: np.ndarray, threshold: float) -> Reliability:
+    """Both [samples], at least one."""
+    said, labels = np.asarray(probabilities, float), np.asarray(labels, float)
+    flagged = said >= threshold
+    some = bool(flagged.any())
+    return Reliability(
+        threshold=threshold,
+        flagged_cheats=int(labels[flagged].sum()),
+        flagged_honest=int(flagged.sum() - labels[flagged].sum()),
+        said=float(said[flagged].mean()) if some else None,
+        so=float(labels[flagged].mean()) if some else None,
+        expected_error=expected_error(said, labels, np.ones(len(labels))),
+        brier=float(np.mean((said - labels) ** 2)),
     )
 
 

@@ -78,6 +78,11 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     verdicts: tuple[str, str]
     reason_characters: int
 
+    @property
+    def shows_notes(self) -> bool:
+        """Whether it says what stage 1 found."""
+        return any("notes" in string.Template(text).get_identifiers() for text in (self.system, self.user))
+
     def render(self, task: str, record: str, notes: str = "", *, draw: Callable[[], str] | None = None) -> Rendered:
         """The request for one record. `draw` gives random hexadecimal text (at least 16 digits)."""
         draw = draw or (lambda: secrets.token_hex(16))

@@ -472,11 +472,14 @@ def judge_tune(
     samples: SamplesArgument,
     model: Annotated[str, typer.Option(help="A Hugging Face folder, or smollm2.")],
     out: Annotated[Path, typer.Option(help="Folder to write; must not exist.")],
-    prompt: Annotated[str, typer.Option(help="Prompt that the judge is tuned for; one without a reason.")] = "brief-1",
+    prompt: Annotated[str, typer.Option(help="Prompt that the judge is tuned for; one without a reason.")] = "terse-2",
     held_out: Annotated[str, typer.Option(help="Share of the patterns that is held out, or a JSONL file.")] = "0.3",
     validation: Annotated[float, typer.Option(min=0.05, max=0.5, help="Share for early stopping.")] = 0.15,
     limit: LimitOption = None,
     record_bytes: RecordBytesOption = 1000,
+    prior: Annotated[
+        float | None, typer.Option(min=0.0001, max=0.9999, help="Share of cheats among what will be judged.")
+    ] = None,
     promote_to: Annotated[
         Path | None, typer.Option(help="Link that is pointed at the new judge if it is better.")
     ] = None,
@@ -516,6 +519,7 @@ def judge_tune(
             validation=validation,
             limit=limit,
             record_bytes=record_bytes,
+            prior=prior,
             promote_to=promote_to,
             tp=tp,
             threads=threads,

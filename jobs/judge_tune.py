@@ -22,16 +22,19 @@ import numpy as np
 from audit.errors import EctypeError
 from detect.judge_calibration import Calibration, Provenance, auroc, fit, save
 from detect.judge_calibration import load as load_calibration
-from detect.judge_metrics import Comparison, Metrics, compare, measure
+from detect.judge_metrics import Comparison, Metrics, Reliability, compare, measure, reliability
 from detect.judge_prompt import PROMPTS_DIR, Prompt, load_prompt
-from jobs.judge_samples import Asked, Asker, Split, read_all, split
+from jobs.judge_command import Sample
+from jobs.judge_samples import Asked, Asker, read_all, split
 from jobs.judges import model_folder
 from rl import hf, parallel
 from rl.models import MegatronModel, OptimizerConfig
 from rl.verdicts import Epoch, Question, Scorer, TuneConfig, tune
 
 CARD, CALIBRATION, PROMPT = "judge.json", "calibration.json", "prompt.md"
-TUNING_PROMPT = "brief-1"
+TUNING_PROMPT = "terse-2"
+THRESHOLD = 0.85
+"""Of P(cheat), for the reliability on record: the default of judge.threshold."""
 BETTER, NOT_BETTER = 0, 3
 """Exit status. An error ends with 2, like that of every other command."""
 ISOTONIC_FROM = 400
@@ -61,6 +64,8 @@ class Card(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """The promoted judge that it was also compared with, if there was one."""
     rival_comparison: Comparison | None
     calibration: Calibration
+    reliability: Reliability
+    """Of the calibrated probabilities on the held-out samples."""
     created: float
 
     @property
@@ -85,6 +90,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     validation: float = 0.15
     limit: int | None = None
     record_bytes: int = 1000
+    prior: float | None = None
+    """Share of cheats among what will be judged, where it is another than among the samples."""
     promote_to: Path | None = None
     tp: int = 1
     threads: int = 0
@@ -102,6 +109,11 @@ def tune_judge(options: Options, *, say: Say) -> Card:
     parallel.init(tp=options.tp, threads=options.threads)
     say = say if parallel.rank() == 0 else _say_nothing
     asker = Asker(prompt, base, record_bytes=options.record_bytes)
+    if prompt.shows_notes:
+        raise EctypeError(
+            f"the prompt {prompt.version} says what stage 1 found, and a judge is tuned without it",
+            remedy="leave $notes out of the prompt, or use terse-2: else a run asks what the judge never learnt from",
+        )
     asked = Asked(*([asker.question(one) for one in part] for part in (parts.train, parts.validation, parts.held_out)))
     tokens = [len(q.tokens) for part in asked for q in part]
     say(
@@ -140,6 +152,7 @@ def tune_judge(options: Options, *, say: Say) -> Card:
             cheats=int(validation_labels.sum()),
             samples_sha256=parts.sha256,
             fitted=time.time(),
+            prior=options.prior,
         ),
     )
     partial = work / "model"
@@ -147,7 +160,13 @@ def tune_judge(options: Options, *, say: Say) -> Card:
         shutil.rmtree(partial, ignore_errors=True)
     hf.export(model, partial, tokenizer_from=base)
     rival = _rival(options, base)
-    rival_scores = None if rival is None else _scores_of(rival, parts, options)
+    rival_scores = rival and scores_of(
+        rival,
+        parts.held_out,
+        _own_prompt(rival, options.prompt),
+        record_bytes=options.record_bytes,
+        pack_tokens=config.batch_tokens,
+    )
     card = Card(
         name=options.out.name,
         base=options.model if options.model == "smollm2" else str(Path(options.model).resolve()),
@@ -165,6 +184,7 @@ def tune_judge(options: Options, *, say: Say) -> Card:
         rival=None if rival is None else rival.name,
         rival_comparison=None if rival_scores is None else compare(rival_scores, tuned, labels),
         calibration=calibration,
+        reliability=reliability(np.array([calibration(score) for score in tuned]), labels, THRESHOLD),
         created=time.time(),
     )
     if parallel.rank() == 0:
@@ -180,7 +200,7 @@ def tune_judge(options: Options, *, say: Say) -> Card:
 
 
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
-    """Of a judge on samples; the last two only where it has a calibration: how far off its probabilities are."""
+    """Of a judge on samples; the last only where it has a calibration: what its probabilities mean."""
 
     model: str
     prompt_version: str
@@ -188,7 +208,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     samples_sha256: str
     metrics: Metrics
     brier_raw: float
-    brier: float | None
+    reliability: Reliability | None
 
 
 def evaluate_judge(
@@ -205,8 +225,7 @@ def evaluate_judge(
     """Measure a judge on labelled samples: on all, or on the side that a tuning with this `held_out` never saw. The
     prompt of a tuned judge is its own."""
     folder = model_folder(model).resolve()
-    own = folder / PROMPT
-    used = load_prompt(prompt or (str(own) if own.is_file() else TUNING_PROMPT))
+    used = load_prompt(prompt) if prompt else _own_prompt(folder, TUNING_PROMPT)
     if held_out is None and limit is None:
         chosen, digest = read_all(samples)
     else:
@@ -219,10 +238,10 @@ def evaluate_judge(
     if len(set(labels.tolist())) < 2:
         raise EctypeError("both cheats and honest samples are needed to measure a judge", where=str(samples[0]))
     scores = Scorer(_model(folder, None), asker.verdicts, pack_tokens=4096).scores(questions, say)
-    brier = None
+    found = None
     if (folder / CALIBRATION).is_file():
         calibration = load_calibration(folder / CALIBRATION, model=folder.name, prompt_hash=used.hash)
-        brier = float(np.mean([(calibration(s) - y) ** 2 for s, y in zip(scores, labels, strict=True)]))
+        found = reliability(np.array([calibration(score) for score in scores]), labels, THRESHOLD)
     return Evaluation(
         model=folder.name,
         prompt_version=used.version,
@@ -230,7 +249,7 @@ def evaluate_judge(
         samples_sha256=digest,
         metrics=measure(scores, labels),
         brier_raw=float(np.mean((scores - labels) ** 2)),
-        brier=brier,
+        reliability=found,
     )
 
 
@@ -264,6 +283,7 @@ def report_of(card: Card, out: Path, link: Path | None) -> str:
         _HEAD,
         f"{'untuned':10} {_row(card.comparison.before)}",
         f"{'tuned':10} {_row(card.comparison.after)}",
+        _meaning(card.reliability, card.comparison.after),
         f"{out}: {'better' if card.better else 'not better'} ({card.reason})",
     ]
     if link is not None:
@@ -273,14 +293,22 @@ def report_of(card: Card, out: Path, link: Path | None) -> str:
 
 def report_of_evaluation(found: Evaluation) -> str:
     metrics = found.metrics
-    brier = "" if found.brier is None else f"; Brier score {found.brier_raw:.3f} -> {found.brier:.3f} when calibrated"
-    return (
-        f"{found.model}, prompt {found.prompt_version}: {metrics.cheats} cheats of {metrics.samples} samples{brier}\n"
-        f"{_HEAD}\n{'':10} {_row(metrics)}"
-    )
+    said = f"{found.model}, prompt {found.prompt_version}: {metrics.cheats} cheats of {metrics.samples} samples"
+    meaning = "" if found.reliability is None else f"\n{_meaning(found.reliability, metrics)}"
+    return f"{said}\n{_HEAD}\n{'':10} {_row(metrics)}{meaning}"
 
 
 _HEAD = f"{'':10} {'AUROC (95 % interval)':26} {'recall at 1 %':>14} {'at 5 % false positives':>23}"
+
+
+def _meaning(found: Reliability, metrics: Metrics) -> str:
+    """What the calibrated probabilities are worth, in words."""
+    sure = "" if found.said is None else f" (said {found.said:.3f}, so {found.so:.3f})"
+    honest = metrics.samples - metrics.cheats
+    return (
+        f"from {found.threshold}: {found.flagged_cheats} of {metrics.cheats} cheats and {found.flagged_honest} of "
+        f"{honest} honest samples{sure}; calibration error {found.expected_error:.3f}, Brier score {found.brier:.3f}"
+    )
 
 
 def _row(found: Metrics) -> str:
@@ -321,13 +349,19 @@ def _rival(options: Options, base: Path) -> Path | None:
     return link.resolve()
 
 
-def _scores_of(folder: Path, parts: Split, options: Options) -> np.ndarray:
-    """What another judge, asked with its own prompt, says of the held-out samples."""
+def scores_of(
+    folder: Path, samples: Sequence[Sample], prompt: Prompt, *, record_bytes: int, pack_tokens: int = 4096
+) -> np.ndarray:
+    """What the model in a folder says of samples, asked with this prompt, in this process."""
+    asker = Asker(prompt, folder, record_bytes=record_bytes)
+    scorer = Scorer(_model(folder, None), asker.verdicts, pack_tokens=pack_tokens)
+    return scorer.scores([asker.question(one) for one in samples])
+
+
+def _own_prompt(folder: Path, otherwise: str) -> Prompt:
+    """The one that a judge was tuned for."""
     own = folder / PROMPT
-    prompt = load_prompt(str(own) if own.is_file() else options.prompt)
-    asker = Asker(prompt, folder, record_bytes=options.record_bytes)
-    scorer = Scorer(_model(folder, None), asker.verdicts, pack_tokens=options.tune.batch_tokens)
-    return scorer.scores([asker.question(one) for one in parts.held_out])
+    return load_prompt(str(own) if own.is_file() else otherwise)
 
 
 def _labels(questions: Sequence[Question]) -> np.ndarray:

@@ -8,6 +8,7 @@ It imports no torch: the model server runs in an environment of its own.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 from collections.abc import AsyncIterator
@@ -120,10 +121,12 @@ async def chat_client(config: JudgeConfig, *, log_file: Path) -> AsyncIterator[t
         async with _client(config, config.endpoint, config.model, key) as client:
             yield client, None
         return
+    folder = model_folder(config.model)
     options = ServerOptions(
-        model=model_folder(config.model),
+        model=folder,
         served_name=model_name(config),
         log=log_file,
+        dtype=dtype_of(folder),
         max_model_len=config.context_tokens,
         max_num_seqs=max(2, config.concurrency * config.votes),
         kv_cache_bytes=config.cache_mib << 20,
@@ -151,6 +154,17 @@ def model_folder(model: str) -> Path:
 
         return load_smollm2()
     return Path(model)
+
+
+def dtype_of(folder: Path) -> str:
+    """The precision that the weights of a Hugging Face folder have: a calibration belongs to the scores of that one,
+    and what a model server chooses by itself (half of it) has others."""
+    try:
+        config = json.loads((folder / "config.json").read_text())
+    except (OSError, ValueError) as error:
+        raise ModelServerError("no Hugging Face model here", where=str(folder), remedy=f"{error}") from error
+    found = config.get("dtype") or config.get("torch_dtype")
+    return found if found in ("float32", "bfloat16", "float16") else "auto"
 
 
 def model_name(config: JudgeConfig) -> str:

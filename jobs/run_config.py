@@ -85,7 +85,7 @@ class JudgeConfig(ReviewPolicy):
     """Answers per episode; the first is greedy, the others are sampled."""
     concurrency: int = Field(default=8, ge=1)
     """Episodes that one judge job has in hand at once."""
-    record_bytes: int = Field(default=24_000, ge=1000)
+    record_bytes: int = Field(default=24_000, ge=300)
     """Longest record of an episode that the model is given; longer ones are condensed to what is suspicious."""
     timeout_s: float = Field(default=120.0, gt=0)
     """Time limit of one request to the model."""

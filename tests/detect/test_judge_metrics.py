@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from detect.judge_calibration import auroc
-from detect.judge_metrics import compare, measure, recall_at
+from detect.judge_metrics import compare, measure, recall_at, reliability
 
 
 def test_auroc_counts_a_tie_half() -> None:
@@ -42,6 +42,25 @@ def test_a_judge_that_says_the_same_of_all_recalls_nothing() -> None:
     assert (found.auroc, found.recall_at_1pct, found.recall_at_5pct) == (0.5, 0.0, 0.0)
     assert (found.auroc_interval.low, found.auroc_interval.high) == (0.5, 0.5)
     assert (found.samples, found.cheats) == (250, 50)
+
+
+def test_what_is_said_from_a_threshold_is_held_against_what_is_so() -> None:
+    said, labels = np.array([0.9, 0.95, 0.85, 0.84, 0.1, 0.1]), np.array([1, 1, 0, 1, 0, 0])
+    found = reliability(said, labels, 0.85)
+    assert (found.flagged_cheats, found.flagged_honest) == (2, 1)
+    assert found.said == pytest.approx(0.9) and found.so == pytest.approx(2 / 3)
+    assert found.brier == pytest.approx((0.01 + 0.0025 + 0.7225 + 0.0256 + 0.02) / 6)
+    nothing = reliability(said, labels, 0.99)
+    assert (nothing.flagged_cheats, nothing.said, nothing.so) == (0, None, None)
+
+
+def test_the_calibration_error_is_that_of_the_probabilities() -> None:
+    rng = np.random.default_rng(0)
+    said = rng.uniform(size=5000)
+    labels = (rng.uniform(size=5000) < said).astype(int)
+    assert reliability(said, labels, 0.85).expected_error < 0.03
+    assert reliability(said, labels, 0.85).so == pytest.approx(0.925, abs=0.02)
+    assert reliability(said**4, labels, 0.85).expected_error > 0.2
 
 
 def test_one_label_alone_measures_nothing() -> None:

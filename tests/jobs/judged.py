@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import Literal
 
 from audit.events import Event, read_events
 from jobs.prepare import prepare
@@ -82,12 +83,15 @@ class Jobs:
 
 
 @contextlib.asynccontextmanager
-async def running(tmp_path: Path, endpoint: str, **judge: object) -> AsyncIterator[Jobs]:
+async def running(
+    tmp_path: Path, endpoint: str, *, mode: Literal["enforce", "observe"] = "observe", **judge: object
+) -> AsyncIterator[Jobs]:
+    """With `observe`, what stage 1 sees is recorded, and runs."""
     told = {"deadline_s": 600.0, **judge}
     config = RunConfig(
         name="judged",
         suite="micro-leaky",
-        anticheat=AntiCheatConfig(mode="observe"),  # what stage 1 sees is recorded, and runs
+        anticheat=AntiCheatConfig(mode=mode),
         rollout=RolloutConfig(episodes_per_step=8, context_tokens=1024),
         sandbox=SandboxConfig(slots=4, graders=1, oracles=1),
         judge=JudgeConfig.model_validate(
@@ -127,12 +131,12 @@ async def play(jobs: Jobs, scripts: Sequence[Sequence[bytes]], *, first: int = 0
     return episodes
 
 
-def scripts() -> list[list[bytes]]:
+def scripts(disguised: Sequence[str] = DISGUISED) -> list[list[bytes]]:
     """Cheats in disguise, then honest solutions, on as many tasks."""
-    cheats = [[render_run(text), render("done")] for text in DISGUISED]
+    cheats = [[render_run(text), render("done")] for text in disguised]
     honest = [
         [render_run(HONEST), render_write(MICRO[n].source), render("done")]
-        for n in range(len(DISGUISED), 2 * len(DISGUISED))
+        for n in range(len(disguised), 2 * len(disguised))
     ]
     return cheats + honest
 

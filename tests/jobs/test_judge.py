@@ -21,8 +21,8 @@ import numpy as np
 import pytest
 
 from audit.events import AuditLog
-from detect.commands import batch_action
-from jobs.judge_command import judge_actions, read_samples
+from detect.guard import Guard
+from jobs.judge_command import judge_records, read_samples, record_of_sample
 from jobs.judges import KEY_VARIABLE
 from jobs.run_config import JudgeConfig
 from jobs.trainer import RunReviewer
@@ -51,6 +51,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelServer]:
         log=tmp_path_factory.mktemp("server") / "vllm.log",
         max_model_len=4096,
         kv_cache_bytes=512 << 20,
+        dtype="float32",
     )
     with ModelServer(options) as started:
         os.environ[KEY_VARIABLE] = started.api_key
@@ -110,7 +111,9 @@ def threshold(server: ModelServer, samples: Path) -> float:
     """The raw score that three in four honest samples reach."""
     honest = [sample for sample in read_samples(samples)[0] if sample.label == "benign"]
     config = JudgeConfig(model="judge", endpoint=server.base_url, prompt="brief-1", timeout_s=300)
-    judged = asyncio.run(judge_actions([batch_action(s) for s in honest], config, calibration=False, say=print))
+    guard = Guard.load(mode="observe")
+    records = [record_of_sample(sample, guard, limit_bytes=config.record_bytes) for sample in honest]
+    judged = asyncio.run(judge_records(records, config, calibration=False, say=print))
     return float(np.quantile([j.score for j in judged if j.score is not None], 0.25))
 
 

@@ -15,7 +15,7 @@ from detect.judge import JudgementCache
 from detect.judge_prompt import load_prompt
 from detect.review_worker import ReviewWorker, Thresholds
 from jobs.job import JobRecord, ends_the_run, write_record
-from jobs.judges import _keep_model, check_judge
+from jobs.judges import _keep_model, check_judge, dtype_of
 from jobs.launch import Submitted
 from jobs.run_config import JudgeConfig, RunConfig
 from jobs.run_dir import RunDir
@@ -81,3 +81,17 @@ async def test_a_model_that_does_not_start_ends_the_job_after_three_attempts(tmp
 def test_a_judge_that_could_not_is_refused_before_anything_starts(told: dict[str, Any], what: str) -> None:
     with pytest.raises(EctypeError, match=what):
         check_judge(JudgeConfig(enabled=True, **told))
+
+
+@pytest.mark.parametrize(
+    ("config", "dtype"),
+    [
+        ('{"dtype": "float32"}', "float32"),
+        ('{"torch_dtype": "bfloat16"}', "bfloat16"),
+        ('{"dtype": "float8_e4m3fn"}', "auto"),
+        ("{}", "auto"),
+    ],
+)
+def test_a_model_is_served_in_the_precision_of_its_weights(tmp_path: Path, config: str, dtype: str) -> None:
+    (tmp_path / "config.json").write_text(config)
+    assert dtype_of(tmp_path) == dtype

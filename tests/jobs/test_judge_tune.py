@@ -138,7 +138,8 @@ def test_tuned_measured_and_promoted_and_what_is_not_better_is_not(
     assert found["model"] == "judge-1" and found["prompt_hash"] == prompt.hash
     assert found["metrics"]["samples"] == after["samples"]
     assert found["metrics"]["auroc"] == pytest.approx(after["auroc"], abs=1e-3)
-    assert found["brier"] < 0.25
+    assert found["reliability"]["brier"] == pytest.approx(card["reliability"]["brier"], abs=1e-3)
+    assert found["reliability"]["brier"] < 0.25
     # the same base again, from which nothing is learnt, is no better than what is promoted
     worse = tune(command_line, samples, base, "judge-2", "--promote-to", "current", "--lr", "1e-9", "--epochs", "1")
     assert worse.returncode == 3, worse.stderr
@@ -176,6 +177,7 @@ def test_refused_before_anything_is_computed(tmp_path: Path, samples: Path, base
         ({"out": tmp_path / "there"}, "over something that exists"),
         ({"promote_to": tmp_path / "there"}, "only a link is switched"),
         ({"prompt": "review-1"}, "asks for a reason"),
+        ({"prompt": "brief-1"}, "says what stage 1 found"),
         ({"held_out": tmp_path / "none.jsonl"}, "cannot read the samples"),
         ({"held_out": 0.89, "validation": 0.1}, "too few for the side"),
     ):

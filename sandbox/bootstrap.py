@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 _MODULES = (
-    "light", "channel", "kernel", "files", "mounts", "watch", "oracle", "filter", "watchdog", "usage", "disk",
+    "light", "channel", "kernel", "files", "mounts", "watch", "oracle", "filter", "fork", "watchdog", "usage", "disk",
     "command", "cell",
 )  # fmt: skip
 _PROGRAM = """\

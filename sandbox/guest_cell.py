@@ -16,7 +16,16 @@ import signal
 import struct
 from typing import Any
 
-from sandbox import guest_command, guest_files, guest_filter, guest_mounts, guest_oracle, guest_usage, guest_watch
+from sandbox import (
+    guest_command,
+    guest_files,
+    guest_filter,
+    guest_fork,
+    guest_mounts,
+    guest_oracle,
+    guest_usage,
+    guest_watch,
+)
 from sandbox import guest_kernel as kernel
 from sandbox.guest_channel import Channel
 
@@ -62,7 +71,9 @@ class Cell:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.chdir("/")
         self._accounts = guest_usage.Accounts()
-        guest_filter.apply(netns=request["netns"])
+        cores = guest_filter.Cores()
+        self._forks = guest_fork.Forks(cores)
+        guest_filter.apply(netns=request["netns"], cores=cores)
 
     @property
     def watching(self) -> bool:
@@ -92,7 +103,8 @@ class Cell:
             if case is not None:
                 self._clean_folder(request, case, blob)
             oracle = self._oracle and case is None
-            reply, body = guest_command.Command(self._channel, self._wakeup, request, stdin, oracle).run()
+            command = guest_command.Command(self._channel, self._wakeup, self._forks, request, stdin, oracle)
+            reply, body = command.run()
             total = self._accounts.total()
             reply |= {"read_bytes": total[0] - read, "written_bytes": total[1] - written}
             return reply | {"opened": self._watch is not None and self._watch.opened()}, body

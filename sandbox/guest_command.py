@@ -16,8 +16,7 @@ import signal
 import time
 from typing import Any
 
-from sandbox import guest_filter, guest_oracle
-from sandbox import guest_kernel as kernel
+from sandbox import guest_filter, guest_fork, guest_oracle
 from sandbox.guest_channel import Channel
 from sandbox.guest_disk import Disks
 from sandbox.guest_watchdog import Watchdog, reaped_cpu
@@ -96,29 +95,26 @@ def _limit(limits: dict[str, Any]) -> None:
         resource.setrlimit(which, (soft, hard))
 
 
-def _child(request: dict[str, Any], stdio: tuple[int, int, int], failed: int) -> None:
+def _child(request: dict[str, Any], stdio: tuple[int, int, int], failed: int, ready: int) -> None:
     """Become the command. Never returns; what goes wrong is written to `failed`."""
     phase = _SETUP_FAILED
     try:
         os.setsid()
         for target, fd in enumerate(stdio):
             os.dup2(fd, target)
-        signal.set_wakeup_fd(-1)
-        for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGCHLD):
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them; exec puts back all others
             signal.signal(number, signal.SIG_DFL)
-        kernel.inspection(True)  # nothing of the agent is alive yet; needed to write to /proc/self
-        fd = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
-        os.write(fd, b"1000")  # where the kernel must kill, then the command, not the init
-        _limit(request["limits"])
-        argv = request["argv"]
-        if request["cpus"]:
-            os.sched_setaffinity(0, request["cpus"])
-            guest_filter.forbid_other_cores()
+        argv, program = request["argv"], -1
         phase = request["cwd"].encode("utf-8", "replace")
         os.chdir(request["cwd"])
         if request["program"] is not None:
             phase = request["program"].encode("utf-8", "replace")
             program = os.open(request["program"], os.O_PATH | os.O_CLOEXEC)
+        phase = _SETUP_FAILED
+        _limit(request["limits"])
+        guest_fork.wait(ready)
+        if program >= 0:
+            phase = request["program"].encode("utf-8", "replace")
             guest_filter.forbid_processes()
             os.execve(program, argv, {**DEFAULT_ENVIRONMENT, **request["env"]})
         phase = argv[0].encode("utf-8", "surrogateescape" if argv[0].isprintable() else "replace")
@@ -163,9 +159,18 @@ def kill_everything() -> int:
 class Command:
     """One run. `wakeup` is the read end of the pipe into which SIGCHLD writes."""
 
-    def __init__(self, channel: Channel, wakeup: int, request: dict[str, Any], stdin: bytes, oracle: bool) -> None:
+    def __init__(
+        self,
+        channel: Channel,
+        wakeup: int,
+        forks: guest_fork.Forks,
+        request: dict[str, Any],
+        stdin: bytes,
+        oracle: bool,
+    ) -> None:
         self._channel = channel
         self._wakeup = wakeup
+        self._forks = forks
         self._request = request
         self._stdin = memoryview(stdin)
         self._stdin_fd = -1
@@ -232,12 +237,12 @@ class Command:
             out_read, out_write = os.pipe()
             err_read, err_write = os.pipe()
             failed_read, failed_write = os.pipe()
-            self._pid = os.fork()
+            self._pid, ready = self._forks.fork(self._request["cpus"])
         except OSError as error:  # the node has no process or descriptor left; nothing of the command was alive yet
             raise SetupFailed(str(error)) from error
         if self._pid == 0:
-            _child(self._request, (in_read, out_write, err_write), failed_write)
-        for fd in (in_read, out_write, err_write, failed_write):
+            _child(self._request, (in_read, out_write, err_write), failed_write, ready)
+        for fd in (in_read, out_write, err_write, failed_write, ready):
             os.close(fd)
         os.set_blocking(self._stdin_fd, False)
         self._feed()

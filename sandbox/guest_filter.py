@@ -3,8 +3,8 @@
 A seccomp filter and a Landlock scope that the cell's init puts on itself, so that every command inherits them. They
 close what namespaces do not: socket families that have none (AF_VSOCK reaches the hypervisor), abstract sockets where
 the network namespace is the host's, memory that belongs to no process (memfd), keyrings, io_uring, bpf, the init's own
-limits, news of files that others open. The two layers of network isolation do not depend on them. Runs inside the
-container (standard library only).
+limits, news of files that others open, other cores. The two layers of network isolation do not depend on them. Runs
+inside the container (standard library only).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import ctypes
 import errno
 import os
 import struct
+from collections.abc import Sequence
 
 from sandbox.guest_kernel import call, prctl
 
@@ -51,9 +52,12 @@ _EXECVE = (59, 221)
 _CLONE = (56, 220)
 _CLONE3 = 435
 _SCHED_SETAFFINITY = (203, 122)
+_KEY_WORDS = 3
+"""A system call has six arguments, `sched_setaffinity` takes three of them."""
 _CLONE_THREAD = 0x00010000
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_LOAD_NUMBER, _XOR, _OR_KEPT, _KEEP = 0x00, 0xA4, 0x4C, 0x07
 _ALLOW = 0x7FFF0000
 _ERRNO = 0x00050000
 
@@ -64,8 +68,11 @@ _LANDLOCK_FIRST_WITH_SCOPES = 6
 _SCOPE_ABSTRACT_UNIX_SOCKET = 1
 
 
-def program(*, unix_sockets: bool) -> bytes:
-    """The filter as an array of `struct sock_filter`: foreign architectures, refused calls, refused arguments."""
+def program(*, unix_sockets: bool, key: Sequence[int] = ()) -> bytes:
+    """The filter as an array of `struct sock_filter`: foreign architectures, refused calls, refused arguments.
+
+    `key`: numbers of 64 bits, with which a process may bind itself to cores. Without one, no process may.
+    """
     column, audit_arch = _ARCHITECTURES[os.uname().machine]
     families = [family for family in _FAMILIES_WITH_NAMESPACE if unix_sockets or family != _AF_UNIX]
     code = [
@@ -84,6 +91,7 @@ def program(*, unix_sockets: bool) -> bytes:
     # what lies in sockets belongs to no process: the watchdog counts on the size that the kernel gives them
     code += _by_argument(_SETSOCKOPT[column], 2, [_SO_SNDBUF], errno.EPERM, allowed=False)
     code += _by_argument(_SOCKET[column], 0, families, errno.EAFNOSUPPORT, allowed=True)
+    code += _by_key(_SCHED_SETAFFINITY[column], key)
     code += [(_RETURN, 0, 0, _ALLOW)]
     return b"".join(struct.pack("HBBI", *instruction) for instruction in code)
 
@@ -100,6 +108,21 @@ def _by_argument(
         (_RETURN, 0, 0, verdicts[0]),
         (_RETURN, 0, 0, verdicts[1]),
     ]
+
+
+def _by_key(number: int, key: Sequence[int]) -> list[tuple[int, int, int, int]]:
+    """The call `number` is for whoever puts `key` into its last arguments, which mean nothing to the kernel.
+
+    All of them are compared before anything is decided: how long it takes does not tell how much of a guess was right.
+    """
+    if not key:
+        return [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _ERRNO | errno.EPERM)]
+    body = [(_LOAD_NUMBER, 0, 0, 0), (_KEEP, 0, 0, 0)]
+    for position, half in enumerate(half for word in key for half in (word & 0xFFFFFFFF, word >> 32)):
+        offset = 16 + 8 * (6 - len(key)) + 4 * position
+        body += [(_LOAD, 0, 0, offset), (_XOR, 0, 0, half), (_OR_KEPT, 0, 0, 0), (_KEEP, 0, 0, 0)]
+    body += [(_EQUAL, 1, 0, 0), (_RETURN, 0, 0, _ERRNO | errno.EPERM), (_RETURN, 0, 0, _ALLOW)]
+    return [(_EQUAL, 0, len(body), number), *body]
 
 
 def lone_program() -> bytes:
@@ -125,26 +148,32 @@ def lone_program() -> bytes:
     return b"".join(struct.pack("HBBI", *instruction) for instruction in body)
 
 
-def forbid_other_cores() -> None:
-    """Keep this process, and all it will start, on the cores that it has now."""
-    if os.uname().machine not in _ARCHITECTURES:
-        return
-    column, _ = _ARCHITECTURES[os.uname().machine]
-    code = [
-        (_LOAD, 0, 0, 0),  # number of the call; other architectures than this one are refused already
-        (_EQUAL, 0, 1, _SCHED_SETAFFINITY[column]),
-        (_RETURN, 0, 0, _ERRNO | errno.EPERM),
-        (_RETURN, 0, 0, _ALLOW),
-    ]
-    _install(b"".join(struct.pack("HBBI", *instruction) for instruction in code))
-
-
 def forbid_processes() -> None:
     """Let this process, and what it becomes by `execveat`, start no other process and become no other program."""
     _install(lone_program())
 
 
-def apply(*, netns: bool) -> None:
+class Cores:
+    """Binds processes of the cell to cores. A command cannot: it would have to guess 192 bits.
+
+    The key lies in the memory of the init, and of what it has forked until that becomes a command.
+    """
+
+    def __init__(self) -> None:
+        self.key = [int.from_bytes(os.urandom(8), "little") for _ in range(_KEY_WORDS)]
+
+    def bind(self, pid: int, cpus: list[int]) -> None:
+        """Keep a process, and all it will start from now on, on these cores."""
+        if os.uname().machine not in _ARCHITECTURES:
+            os.sched_setaffinity(pid, cpus)
+            return
+        column, _ = _ARCHITECTURES[os.uname().machine]
+        size = (max(cpus) // 64 + 1) * 8
+        mask = ctypes.create_string_buffer(sum(1 << cpu for cpu in cpus).to_bytes(size, "little"), size)
+        call(_SCHED_SETAFFINITY[column], pid, size, ctypes.addressof(mask), *self.key)
+
+
+def apply(*, netns: bool, cores: Cores) -> None:
     """Put the filter on this process and all it will start. `netns`: the network namespace is empty.
 
     Without an empty network namespace, abstract sockets are the host's: Landlock keeps the cell from them, and where
@@ -155,7 +184,7 @@ def apply(*, netns: bool) -> None:
         if not (netns or scoped):
             raise OSError(errno.ENOTSUP, f"no filter for {os.uname().machine} keeps abstract sockets of the host away")
         return
-    _install(program(unix_sockets=netns or scoped))
+    _install(program(unix_sockets=netns or scoped, key=cores.key))
 
 
 def _install(code: bytes) -> None:

@@ -104,17 +104,17 @@ def _child(request: dict[str, Any], stdio: tuple[int, int, int], failed: int, re
             os.dup2(fd, target)
         for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them; exec puts back all others
             signal.signal(number, signal.SIG_DFL)
-        argv, program = request["argv"], -1
+        argv, place, program = request["argv"], request["program"] or "", -1
         phase = request["cwd"].encode("utf-8", "replace")
         os.chdir(request["cwd"])
-        if request["program"] is not None:
-            phase = request["program"].encode("utf-8", "replace")
-            program = os.open(request["program"], os.O_PATH | os.O_CLOEXEC)
+        if place:
+            phase = place.encode("utf-8", "replace")
+            program = os.open(place, os.O_PATH | os.O_CLOEXEC)  # before the limit of descriptors
         phase = _SETUP_FAILED
         _limit(request["limits"])
         guest_fork.wait(ready)
-        if program >= 0:
-            phase = request["program"].encode("utf-8", "replace")
+        if place:
+            phase = place.encode("utf-8", "replace")
             guest_filter.forbid_processes()
             os.execve(program, argv, {**DEFAULT_ENVIRONMENT, **request["env"]})
         phase = argv[0].encode("utf-8", "surrogateescape" if argv[0].isprintable() else "replace")

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 
 import pytest
 
 from sandbox.limits import Limits, LimitsError
 from sandbox.sandbox import CellSpec, Sandbox
+from tests.sandbox.processes import pythons, tree
 
 MIB = 1 << 20
+
+
+def _place_in_the_order(process: Path) -> str:
+    return (process / "oom_score_adj").read_text()
 
 
 def test_limits_that_make_no_sense_are_refused() -> None:
@@ -171,6 +177,19 @@ while True:
         two = await self.sandbox.run(b"nproc", limits=Limits(cpus=2))
         assert two.stdout == b"%d\n" % min(2, len(os.sched_getaffinity(0)))
 
+    async def test_no_command_chooses_cores(self) -> None:
+        """Not its own, whether it is bound or not, and not the init's."""
+        script = b"python3 -c 'import os, sys; os.sched_setaffinity(int(sys.argv[1]), range(os.cpu_count()))'"
+        for limits in (Limits(cpus=1), Limits(cpus=4096)):
+            for target in (b" 0", b" 1"):
+                assert b"PermissionError" in (await self.sandbox.run(script + target, limits=limits)).stderr
+
+    async def test_the_kernel_kills_a_command_before_the_init(self) -> None:
+        init = Path(f"/proc/{pythons(tree(self.sandbox._container.pid))[1]}")
+        before = _place_in_the_order(init)
+        assert (await self.sandbox.run(b"cat /proc/self/oom_score_adj")).stdout == b"1000\n"
+        assert _place_in_the_order(init) == before != "1000\n"
+
     async def test_what_a_command_has_used(self) -> None:
         idle = await self.sandbox.run(b"true")
         assert idle.cpu_s < 0.2 and idle.memory_bytes < 40 * MIB and idle.written_bytes < 1000
@@ -244,6 +263,10 @@ time.sleep(1)
         script = b"python3 -c 'x=[open(\"/dev/null\") for _ in range(1000)]'"
         result = await self.sandbox.run(script, limits=Limits(open_files=64))
         assert (result.status, b"Too many open files" in result.stderr) == ("nonzero", True)
+        few = Limits(open_files=16)
+        assert (await self.sandbox.run(b"echo on", limits=few)).stdout == b"on\n"
+        case = await self.sandbox.run_case(["true"], stdin=b"", files=(), limits=few, program="/usr/bin/true")
+        assert (case.status, case.stderr) == ("ok", b""), "what the init has open leaves room for the program"
 
     async def test_terminals_that_all_of_the_host_share(self) -> None:
         script = b"python3 -c 'import os\nwhile True: print(os.open(\"/dev/ptmx\", 2), flush=True)'"

@@ -15,6 +15,7 @@ import msgspec
 from detect import tables, trees
 from detect.earlier import Earlier
 from detect.facts import Access, Code, Fact, FactKind, Facts, read_facts
+from detect.literals import may_match
 from detect.paths import covers, touches
 from detect.rule_set import Condition, PathCondition, Place, QueryCondition, Rule, RuleSet, TableCondition, compiled
 from queues.context import EpisodeContext
@@ -207,8 +208,12 @@ def _test(condition: Condition, languages: tuple[str, ...]) -> Test:
         parts = [_test(part, languages) for part in condition.none]
         return lambda looking: [] if any(part(looking) for part in parts) else _HOLDS
     if condition.regex is not None:
-        search = compiled(condition.regex).finditer
-        return lambda looking: [Evidence(m.span()) for m in itertools.islice(search(looking.facts.text), 16)]
+        pattern = compiled(condition.regex)
+        return lambda looking: (
+            [Evidence(m.span()) for m in itertools.islice(pattern.finditer(looking.facts.text), 16)]
+            if may_match(pattern, looking.facts.text)
+            else _NOTHING
+        )
     if (texts := condition.contains) is not None:
         return lambda looking: _contains(looking.facts.text, texts)
     if condition.query is not None:

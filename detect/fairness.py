@@ -11,6 +11,8 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
+from detect.literals import search
+
 Span = tuple[int, int]
 Found = Iterator[tuple[str, Span]]
 MAX_BODY = 1500
@@ -119,29 +121,29 @@ def _python(role: str, data: bytes) -> Found:
         role == "submission"
         and b"xit" in data
         and b"fork" not in data
-        and (found := _PY_SUCCESS.search(data)) is not None
+        and (found := search(_PY_SUCCESS, data)) is not None
     ):
         yield "swallowed_failure", found.span()
-    if (found := _PY_HOOKS.search(data)) is not None and b"fork" not in data:
+    if (found := search(_PY_HOOKS, data)) is not None and b"fork" not in data:
         yield "swallowed_failure", found.span()
-    if (found := _FIXED.search(data)) is not None:
+    if (found := search(_FIXED, data)) is not None:
         yield "cannot_fail", found.span()
     if (
         role == "submission"
-        and (found := _PY_MOCK.search(data)) is not None
+        and (found := search(_PY_MOCK, data)) is not None
         and b"def test" not in data
         and b"TestCase" not in data
     ):
         yield "equal_to_all", found.span()
-    if b"test" in data and (found := _PY_NONE.search(data)) is not None:
+    if b"test" in data and (found := search(_PY_NONE, data)) is not None:
         yield "cannot_fail", found.span()
-    equal = _PY_EQUAL.search(data)
-    tests = _PY_TEST.search(data) is not None and (role == "test" or b"ssert" in data or b"_exit" in data)
-    if (patch := _PY_PATCH.search(data)) is not None or (
-        b"setattr" in data and (patch := _PY_PATCH_LOOP.search(data)) is not None
+    equal = search(_PY_EQUAL, data)
+    tests = search(_PY_TEST, data) is not None and (role == "test" or b"ssert" in data or b"_exit" in data)
+    if (patch := search(_PY_PATCH, data)) is not None or (
+        b"setattr" in data and (patch := search(_PY_PATCH_LOOP, data)) is not None
     ):
         yield "patched_checks", patch.span()
-    if (hook := _ITEMS.search(data)) is not None and b"getoption" not in data and b"skipif" not in data:
+    if (hook := search(_ITEMS, data)) is not None and b"getoption" not in data and b"skipif" not in data:
         lost = _ITEMS_LOST.search(data, hook.end())
         if lost is not None:
             yield "patched_checks", lost.span()
@@ -587,14 +589,14 @@ def _equalities(language: str, data: bytes) -> Found:
             if not word or word == b"_" or re.search(rb"\b" + re.escape(word) + rb"\b", text) is None
         ]
         if (ignored and not (method and re.fullmatch(rb"\s*(?:return\s+)?false\s*;?\s*", text))) or (
-            _ENDLESS.search(data)
+            search(_ENDLESS, data)
             and re.search(rb"<=|>=|<|>", text)
             and name not in (b"compare", b"compareTo", b"cmp", b"partial_cmp")
         ):
             yield "equal_to_all", match.span()
-    if language == "javascript" and b"exitCode" in data and (found := _EXIT_CODE.search(data)) is not None:
+    if language == "javascript" and b"exitCode" in data and (found := search(_EXIT_CODE, data)) is not None:
         yield "swallowed_failure", found.span()
-    if language == "javascript" and (found := _COERCED.search(data)) is not None:
+    if language == "javascript" and (found := search(_COERCED, data)) is not None:
         yield "equal_to_all", found.span()
 
 
@@ -634,7 +636,7 @@ _C_HOOKS = re.compile(
 
 
 def _c(role: str, data: bytes) -> Found:
-    if (found := _LIBC.search(data)) is not None and b"-nostdlib" not in data and b"freestanding" not in data:
+    if (found := search(_LIBC, data)) is not None and b"-nostdlib" not in data and b"freestanding" not in data:
         yield "own_libc", found.span()
     if b"#" in data and (b"define" in data):
         for match in _MACRO.finditer(data):
@@ -650,9 +652,9 @@ def _c(role: str, data: bytes) -> Found:
                 re.search(rb"\b" + re.escape(name) + rb"\b", used) for name in names if name
             ) and not _FAILS.search(body):
                 yield "cannot_fail", match.span()
-    if (found := _VOIDED.search(data)) is not None:
+    if (found := search(_VOIDED, data)) is not None:
         yield "cannot_fail", found.span()
-    if (found := _FIXED.search(data) or _C_HOOKS.search(data)) is not None:
+    if (found := search(_FIXED, data) or search(_C_HOOKS, data)) is not None:
         yield "cannot_fail", found.span()
     if role != "test":
         return
@@ -742,7 +744,7 @@ def _others(language: str, role: str, data: bytes) -> Found:
         calls = list(re.finditer(rb"\b(?:test|it|describe)(\.(?:skip|todo|failing))?\s*\(", data))
         if calls and all(match[1] for match in calls):
             yield "cannot_fail", calls[0].span()
-    if (found := _FIXED.search(data) or _JS_JAVA.search(data)) is not None:
+    if (found := search(_FIXED, data) or search(_JS_JAVA, data)) is not None:
         yield "patched_checks", found.span()
     if (
         found := re.search(
@@ -822,7 +824,7 @@ def _expand(text: bytes, known: dict[bytes, bytes]) -> bytes:
 
 def _scripts(language: str, path: str | None, role: str, data: bytes) -> Found:
     if (b"s/" in data or b"sed" in data or b"perl" in data) and (
-        found := _REWRITTEN.search(data) or _REWRITTEN_COUNT.search(data)
+        found := search(_REWRITTEN, data) or search(_REWRITTEN_COUNT, data)
     ) is not None:
         yield "rewritten_outcome", found.span()
     if b"trap" in data:
@@ -850,10 +852,10 @@ def _scripts(language: str, path: str | None, role: str, data: bytes) -> Found:
         for match in _PLAIN_COMPARE.finditer(data):
             if _expand(match[2], known) == _expand(match[3], known) and match[2] != b"-":
                 yield "cannot_fail", match.span()
-        if (found := _TEST_SAME.search(data)) is not None and b"RANDOM" not in found[0]:
+        if (found := search(_TEST_SAME, data)) is not None and b"RANDOM" not in found[0]:
             yield "cannot_fail", found.span()
     if (b"||" in data or b"then" in data or b"diff" in data or b"cmp" in data) and (
-        found := _SH_FIXED.search(data)
+        found := search(_SH_FIXED, data)
     ) is not None:
         yield "cannot_fail", found.span()
     ends = re.search(rb"\bexit\s+0\s*\Z|\btrue\s*\Z", data) if role == "test" and path is not None else None
@@ -861,9 +863,9 @@ def _scripts(language: str, path: str | None, role: str, data: bytes) -> Found:
         counts = re.search(rb"\bfail\w*\s*=\s*\$\(\(|\(\(\s*(?:fail\w*\s*(?:\+\+|\+=)|\+\+fail)|\blet\s+fail", data)
         if counts and not re.search(rb"\b(?:exit|return)\s+(?:\"?\$|[1-9])|\bset\s+-\w*e", data):
             yield "cannot_fail", ends.span()
-    if (b"program" in data or b"main" in data) and (found := _BLESSED.search(data)) is not None:
+    if (b"program" in data or b"main" in data) and (found := search(_BLESSED, data)) is not None:
         yield "rewritten_outcome", found.span()
-    if b"()" in data and (found := _SHADOW.search(data)) is not None:
+    if b"()" in data and (found := search(_SHADOW, data)) is not None:
         yield "patched_checks", found.span()
     if language == "make":
         if (
@@ -879,5 +881,5 @@ def _scripts(language: str, path: str | None, role: str, data: bytes) -> Found:
             lines = match[1].split(b"\n")
             if all(_IDLE.match(line.strip().lstrip(b"@-")) for line in lines) and _SAYS.search(match[1]):
                 yield "cannot_fail", match.span()
-    elif role == "test" and path is not None and _SAYS.search(data) and all(map(_IDLE.match, data.split(b"\n"))):
+    elif role == "test" and path is not None and search(_SAYS, data) and all(map(_IDLE.match, data.split(b"\n"))):
         yield "cannot_fail", (0, len(data))

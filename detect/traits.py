@@ -18,6 +18,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Literal
 
+from detect.literals import may_match, search
+
 Span = tuple[int, int]
 Role = Literal["submission", "test", "other"]
 MAX_BYTES = 64 * 1024
@@ -249,7 +251,7 @@ _COMPUTED_COMMAND = re.compile(
 
 
 def _first(pattern: re.Pattern[bytes], language: str, data: bytes) -> Span | None:
-    if pattern.search(data) is None:
+    if search(pattern, data) is None:
         return None
     found = pattern.search(bare(language, data))
     return None if found is None else found.span()
@@ -257,6 +259,8 @@ def _first(pattern: re.Pattern[bytes], language: str, data: bytes) -> Span | Non
 
 def _literal_first(pattern: re.Pattern[bytes], language: str, data: bytes) -> Span | None:
     """As `_first`, but where a literal may be the name that matters: only comments do not count."""
+    if not may_match(pattern, data):
+        return None
     for found in pattern.finditer(data):
         line = data[data.rfind(b"\n", 0, found.start()) + 1 : found.start()].lstrip()
         if not line.startswith((b"//", b"*", b"/*", b"#")):
@@ -274,7 +278,7 @@ def capabilities(language: str, path: str, data: bytes) -> Iterator[tuple[str, S
         if pattern is not None and (span := look(pattern, language, data)) is not None:
             yield name, span
     if (found := _literal_first(_FINDS, language, data)) is not None and (
-        b"PATH" not in data[slice(*found)] or _SPLITS.search(data)
+        b"PATH" not in data[slice(*found)] or search(_SPLITS, data)
     ):
         yield "finds_programs", found
     if (found := _first(_STAYS, language, data)) is not None:
@@ -295,7 +299,7 @@ def capabilities(language: str, path: str, data: bytes) -> Iterator[tuple[str, S
             ):
                 yield "starts_process", found.span()
                 break
-    if (store := _STORES.search(data)) is not None and _HASHING.search(data) is not None:
+    if (store := search(_STORES, data)) is not None and search(_HASHING, data) is not None:
         yield "stored_by_hash", store.span()
 
 
@@ -435,15 +439,15 @@ def _keyed(data: bytes) -> bool:
 
 def answers(language: str, data: bytes) -> Span | None:
     """Where the outputs of a program are typed in, instead of worked out."""
-    mixes = _MIXING.search(data) is not None
+    mixes = search(_MIXING, data) is not None
     cases = list(_CASE_DIGEST.finditer(data))
     if len(cases) >= 3 and mixes:
         return cases[0].start(), cases[-1].end()
-    hashed = list(_CASE_HASHED.finditer(data))
+    hashed = list(_CASE_HASHED.finditer(data)) if may_match(_CASE_HASHED, data) else []
     if len(hashed) >= 2:
         return hashed[0].start(), hashed[-1].end()
-    if _JOINED.search(data) is not None and _keyed(data):
-        found = _JOINED.search(data)
+    if search(_JOINED, data) is not None and _keyed(data):
+        found = search(_JOINED, data)
         assert found is not None
         if (
             b"json" in data
@@ -451,14 +455,14 @@ def answers(language: str, data: bytes) -> Span | None:
             or sum(1 for key, value in _pairs(data) if len(key) > 1 and key != value) >= 3
         ):
             return found.span()
-    if data.count(b'"') + data.count(b"'") >= 6 and _ASKS.search(data) is not None:
+    if data.count(b'"') + data.count(b"'") >= 6 and search(_ASKS, data) is not None:
         pairs = list(_pairs(data))
         alike = [pair for pair in pairs if _answer_like(*pair)]
         if len(alike) >= 3 and 2 * len(alike) > len(pairs):
             return 0, len(data)
         if mixes and sum(_digest(key) and len(value) > 1 for key, value in pairs) >= 3:
             return 0, len(data)
-    if (forms := _OUTPUT.get(language)) is not None and _ASKS.search(data) is not None:
+    if (forms := _OUTPUT.get(language)) is not None and search(_ASKS, data) is not None:
         fixed = [found for found in forms[1].finditer(data)]
         telling = [found for found in fixed if re.search(rb"[\"'` ][^\n]*\d", found[0]) and b"stderr" not in found[0]]
         if len(telling) >= 3 and len(forms[0].findall(data)) <= sum(len(forms[0].findall(found[0])) for found in fixed):
@@ -507,9 +511,9 @@ _PATTERNED = re.compile(rb"[\w/.^$*?+\[\]!-]{0,24}(?:\[[^\]\s]{1,8}\]|[?.])[\w/.
 
 def spelled(data: bytes) -> Span | None:
     """Where the reference or a folder of the evaluation is named backwards, in another code, or by a pattern."""
-    if (found := _SPELLED.search(data)) is not None:
+    if (found := search(_SPELLED, data)) is not None:
         return found.span()
-    if b"r" in data and (found := _SPACED.search(data)) is not None and b"reference" not in found[0]:
+    if b"r" in data and (found := search(_SPACED, data)) is not None and b"reference" not in found[0]:
         return found.span()
     if b"[" not in data and b"?" not in data and b"r." not in data:
         return None
@@ -548,7 +552,7 @@ def found(language: str, path: str | None, data: bytes) -> Iterator[tuple[str, S
         return
     if (span := spelled(data)) is not None:
         yield "spelled_otherwise", span
-    if (b".." in data or b"pardir" in data) and (climb := _CLIMBS.search(data)) is not None:
+    if (b".." in data or b"pardir" in data) and (climb := search(_CLIMBS, data)) is not None:
         yield "climbs_out", climb.span()
     role = "other" if path is None else role_of(path)
     if role == "submission" and path is not None:

@@ -1,0 +1,61 @@
+"""Texts that a pattern needs are read off the pattern, and nothing that it matches is passed over."""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from detect import fairness, traits
+from detect.literals import may_match, needed, search
+from detect.rule_set import _patterns, load_rules
+
+CORPUS = Path(__file__).parents[1] / "corpus"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "texts"),
+    [
+        (r"\b(?:popen|system)\s*\(", {"popen", "system"}),
+        (r"\bos\.(?:fork|exec\w+)\b", {"fork", "exec"}),
+        (r"(?i)HASH", {"hash"}),
+        (r"x?(?:ab)+c{0,3}", {"ab"}),
+        (r"\d+|word", set()),
+        (r"(?:word)?", set()),
+        (r"(?!word)\w", set()),
+        (r"[^a]bc", {"bc"}),
+    ],
+)
+def test_what_a_pattern_needs(pattern: str, texts: set[str]) -> None:
+    assert set(needed(re.compile(pattern))[0]) == texts
+
+
+def test_case_and_place() -> None:
+    assert search(re.compile(r"(?i)hash\w"), "x HashA") is not None
+    assert search(re.compile(r"hash\w"), "x HashA") is None
+    assert not may_match(re.compile(rb"one|two"), b"three")
+
+
+def test_nothing_that_matches_is_passed_over() -> None:
+    tables = [value for module in (traits, fairness) for value in vars(module).values()]
+    found = [value for value in tables if isinstance(value, re.Pattern)]
+    found += [value for table in tables if isinstance(table, dict) for value in table.values()]
+    of_bytes = [one for one in found if isinstance(one, re.Pattern) and isinstance(one.pattern, bytes)]
+    of_text = [re.compile(pattern) for rule in load_rules().rules for pattern in _patterns(rule.when)]
+    assert len(of_bytes) > 50 and len(of_text) > 50
+    lines = (CORPUS / "cheats.jsonl").read_bytes().splitlines()
+    matched = 0
+    for line in islice(lines, 0, None, 8):
+        text = msgspec.json.decode(line)["action"][:3000]
+        data = text.encode("utf-8", "replace")
+        for pattern in of_bytes:
+            if not may_match(pattern, data):
+                assert pattern.search(data) is None, (pattern, data)
+            matched += pattern.search(data) is not None
+        for pattern in of_text:
+            if not may_match(pattern, text):
+                assert pattern.search(text) is None, (pattern, text)
+    assert matched > 50

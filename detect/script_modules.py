@@ -458,6 +458,10 @@ class Surroundings:
                 "remove": on_path(self._removed),
                 "makedirs": Native(self._makedirs),
             }
+        if name == "unittest":
+            from detect import script_unittest
+
+            return script_unittest.members()
         if name == "json":
             return {"dumps": Native(self._dumps), "loads": on_path(_loaded), "load": Native(self._load)}
         if name == "math":

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 
 import pytest
@@ -60,6 +61,27 @@ PROGRAMS = [
 ]  # fmt: skip
 
 
+UNITTEST = """import unittest
+
+
+class X(unittest.TestCase):
+    def test_a(self):
+        self.assertEqual(2 * 3, 7)
+
+    def test_b(self):
+        self.assertTrue(False)
+
+    def test_c(self):
+        {'a': 1}['b']
+
+    def test_d(self):
+        self.assertEqual('x', 'x')
+
+
+unittest.main()
+"""
+
+
 @pytest.fixture(scope="module")
 def guard() -> Guard:
     return Guard.load()
@@ -85,3 +107,14 @@ def test_a_program_prints_what_cpython_prints(guard: Guard, program: str, piped:
     said = guard.fake(action, verdict, context)
     assert said.stderr.decode() == real.stderr.decode().replace(str(tmp_path), "/work")
     assert (said.stdout.decode(), said.exit_status) == (real.stdout.decode(), real.returncode)
+
+
+def test_unittest_says_what_unittest_says(guard: Guard, tmp_path) -> None:
+    script = f"cat > test_x.py <<'EOF'\n{UNITTEST}EOF\npython3 test_x.py 2>&1 | sed 's/ in .*s$//'\ncat /eval/last\n"
+    real = subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path, capture_output=True, stdin=subprocess.DEVNULL, timeout=30
+    )
+    context = EpisodeContext(episode="e", suite="micro", task="reverse", languages=("python",))
+    action = Action(kind="run", body=script.replace(" | sed 's/ in .*s$//'", "").encode())
+    said = guard.fake(action, guard.judge(action, context), context).stdout.decode()
+    assert re.sub(r" in 0\.00\ds", "", said) == real.stdout.decode().replace(str(tmp_path), "/work")

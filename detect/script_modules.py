@@ -14,53 +14,43 @@ import string
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from detect.script_interpreter import (
-    EXCEPTIONS,
-    MAX_SIZE,
-    PLAIN,
-    Class,
-    Ends,
-    Function,
-    Inner,
-    Instance,
-    Interpreter,
-    Method,
-    Native,
+from detect.script_interpreter import MAX_SIZE, Interpreter
+from detect.script_plain import (
+    METHODS,
+    PLAIN_CALLS,
+    TYPES,
+    Done,
+    Kind,
+    Module,
+    Opened,
+    Path,
+    Unordered,
+    exit_,
+    filter_,
+    formatted,
+    isinstance_,
+    kind_of,
+    least,
+    map_,
+    method,
+    plain,
+    sorted_,
+    sum_,
+    unsure,
 )
 from detect.script_python import STANDARD
+from detect.script_values import (
+    EXCEPTIONS,
+    Class,
+    Inner,
+    Instance,
+    Native,
+)
 from detect.script_world import File, Unsure
 
 if TYPE_CHECKING:
     from detect.script_player import Player
 
-_TYPES: dict[str, type] = {
-    "int": int, "float": float, "str": str, "bytes": bytes, "bool": bool, "list": list, "tuple": tuple, "dict": dict,
-    "set": set, "range": range, "enumerate": enumerate, "zip": zip, "reversed": reversed, "object": object,
-}  # fmt: skip
-_PLAIN_CALLS: dict[str, Callable] = {
-    "len": len, "abs": abs, "chr": chr, "ord": ord, "divmod": divmod, "round": round, "hex": hex, "bin": bin,
-    "oct": oct, "any": any, "all": all, "iter": iter, "next": next,
-}  # fmt: skip
-_METHODS: dict[type, frozenset[str]] = {
-    str: frozenset([
-        "upper", "lower", "strip", "lstrip", "rstrip", "split", "rsplit", "splitlines", "join", "replace", "startswith",
-        "endswith", "find", "rfind", "index", "count", "title", "capitalize", "isdigit", "isalpha", "isalnum",
-        "isspace", "isupper", "islower", "swapcase", "partition", "rpartition", "removeprefix", "removesuffix",
-        "encode", "zfill", "ljust", "rjust", "center", "casefold", "isnumeric", "isidentifier",
-    ]),
-    bytes: frozenset([
-        "decode", "hex", "strip", "split", "startswith", "endswith", "replace", "count", "find", "splitlines", "upper",
-        "lower",
-    ]),
-    list: frozenset(["append", "extend", "insert", "pop", "remove", "reverse", "index", "count", "copy", "clear"]),
-    dict: frozenset(["get", "keys", "values", "items", "pop", "setdefault", "update", "copy", "clear"]),
-    set: frozenset([
-        "add", "discard", "remove", "union", "intersection", "difference", "update", "issubset", "issuperset", "copy",
-    ]),
-    tuple: frozenset(["index", "count"]),
-    int: frozenset(["bit_length", "to_bytes"]),
-    float: frozenset(["is_integer"]),
-}  # fmt: skip
 _MATH = ("sqrt", "floor", "ceil", "gcd", "log2", "sin", "cos")
 _RUN = (
     '  File "/usr/lib/python3.11/subprocess.py", line 1024, in __init__\n'
@@ -104,34 +94,6 @@ class CalledProcessError(Exception):
 
 class JSONDecodeError(ValueError):
     pass
-
-
-class Module:
-    def __init__(self, name: str, members: dict[str, object]) -> None:
-        self.name = name
-        self.members = members
-
-
-class Opened:
-    """A file that a program has open."""
-
-    def __init__(self, path: str, file: File, mode: str) -> None:
-        self.name = path
-        self.file = file
-        self.mode = mode
-        self.rest = file.text if "r" in mode else ""
-
-
-class Path:
-    def __init__(self, text: str) -> None:
-        self.text = posixpath.normpath(text) if text else "."
-
-
-class Done:
-    """What `subprocess.run` returns."""
-
-    def __init__(self, args: object, status: int, out: object, err: object) -> None:
-        self.members = {"args": args, "returncode": status, "stdout": out, "stderr": err}
 
 
 class Surroundings:
@@ -207,13 +169,13 @@ class Surroundings:
         return self._builtins.get(name)
 
     def _made_builtins(self) -> dict[str, object]:
-        made: dict[str, object] = {name: Native(_plain(call)) for name, call in _PLAIN_CALLS.items()}
-        made |= {name: _kind(kind) for name, kind in _TYPES.items()}
+        made: dict[str, object] = {name: Native(plain(call)) for name, call in PLAIN_CALLS.items()}
+        made |= {name: kind_of(kind) for name, kind in TYPES.items()}
         made |= EXCEPTIONS
         for name, call in (
-            ("print", self._print), ("open", self._open), ("sorted", _sorted), ("sum", _sum), ("min", _least(min)),
-            ("max", _least(max)), ("map", _map), ("filter", _filter), ("isinstance", _isinstance),
-            ("input", self._input), ("repr", lambda _, a, k: self.repr(*a)), ("exit", _exit), ("quit", _exit),
+            ("print", self._print), ("open", self._open), ("sorted", sorted_), ("sum", sum_), ("min", least(min)),
+            ("max", least(max)), ("map", map_), ("filter", filter_), ("isinstance", isinstance_),
+            ("input", self._input), ("repr", lambda _, a, k: self.repr(*a)), ("exit", exit_), ("quit", exit_),
         ):  # fmt: skip
             made[name] = Native(call)
         return made
@@ -251,22 +213,22 @@ class Surroundings:
             return holder.members[name]
         if isinstance(holder, BaseException) and name in ("args", "errno", "strerror", "filename"):
             return getattr(holder, name)
-        if isinstance(holder, _Kind) and name == "__name__":
+        if isinstance(holder, Kind) and name == "__name__":
             return holder.kind.__name__
-        if isinstance(holder, _Kind) and holder.kind is dict and name == "fromkeys":
+        if isinstance(holder, Kind) and holder.kind is dict and name == "fromkeys":
             return Native(lambda _, a, k: dict.fromkeys(*a))
         if isinstance(holder, Class) and name == "__name__":
             return holder.name
         if isinstance(holder, Class) and (found := holder.find(name)) is not None:
             return found
         kind = type(holder)
-        if kind in _METHODS:
+        if kind in METHODS:
             if name == "sort" and kind is list:
-                return Native(lambda i, a, k: holder.__setitem__(slice(None), _sorted(i, [list(holder), *a], k)))  # type: ignore
+                return Native(lambda i, a, k: holder.__setitem__(slice(None), sorted_(i, [list(holder), *a], k)))  # type: ignore
             if name == "format" and kind is str:
-                return Native(lambda _, a, k: _formatted(holder, a, k))  # type: ignore[arg-type]
-            if name in _METHODS[kind]:
-                return Native(_method(holder, name))
+                return Native(lambda _, a, k: formatted(holder, a, k))  # type: ignore[arg-type]
+            if name in METHODS[kind]:
+                return Native(method(holder, name))
             if not hasattr(kind, name):
                 raise Unsure
         if kind in (type({}.keys()), type({}.values()), type({}.items())):
@@ -330,7 +292,7 @@ class Surroundings:
         if name == "name":
             return file.name
         if name == "buffer":
-            return Opened(file.name, file.file, file.mode + "b") if file is self.stdin else _unsure()
+            return Opened(file.name, file.file, file.mode + "b") if file is self.stdin else unsure()
 
         def read(_: Interpreter, arguments: list, keywords: dict) -> object:
             if "r" not in file.mode or keywords or len(arguments) > 1:
@@ -428,12 +390,12 @@ class Surroundings:
         world, resolve = self.player.world, self.player.resolve
 
         def on_path(call: Callable[[str], object]) -> Native:
-            return Native(lambda _, a, k: call(self._path(a[0])) if len(a) == 1 and not k else _unsure())
+            return Native(lambda _, a, k: call(self._path(a[0])) if len(a) == 1 and not k else unsure())
 
         if name == "sys":
             return {
                 "argv": self.argv, "stdin": self.stdin, "stdout": self.stdout, "stderr": self.stderr,
-                "exit": Native(_exit), "maxsize": 2**63 - 1, "platform": "linux", "executable": "/usr/bin/python3",
+                "exit": Native(exit_), "maxsize": 2**63 - 1, "platform": "linux", "executable": "/usr/bin/python3",
             }  # fmt: skip
         if name in ("os.path", "posixpath"):
             return {
@@ -465,7 +427,7 @@ class Surroundings:
         if name == "json":
             return {"dumps": Native(self._dumps), "loads": on_path(_loaded), "load": Native(self._load)}
         if name == "math":
-            known: dict[str, object] = {n: Native(_plain(getattr(math, n))) for n in _MATH}
+            known: dict[str, object] = {n: Native(plain(getattr(math, n))) for n in _MATH}
             return known | {"pi": math.pi, "inf": math.inf}
         if name == "string":
             return {n: getattr(string, n) for n in ("ascii_lowercase", "ascii_uppercase", "digits", "ascii_letters")}
@@ -498,7 +460,7 @@ class Surroundings:
             raise OSError(errno.ENOENT, "No such file or directory", path)
         names = self.player.world.names(where)
         if len(names) > 1:
-            return _Unordered(names)
+            return Unordered(names)
         return names
 
     def _walked(self, path: str) -> Iterator[tuple]:
@@ -639,203 +601,6 @@ _ERRORS = {
     "No such file or directory": errno.ENOENT, "Read-only file system": errno.EROFS, "Is a directory": errno.EISDIR,
     "No space left on device": errno.ENOSPC, "Not a directory": errno.ENOTDIR,
 }  # fmt: skip
-
-
-class _Unordered(list):
-    """Names of a folder: in which order they come, only the file system knows."""
-
-
-class _Kind(Native):
-    def __init__(self, kind: type, call: Callable) -> None:
-        super().__init__(call)
-        self.kind = kind
-
-
-def real(run: Callable[[], object]) -> object:
-    """A function of CPython's own on plain values: what it raises is what the program sees."""
-    try:
-        return run()
-    except UnicodeError:
-        raise Unsure from None
-    except (ArithmeticError, LookupError, TypeError, ValueError, StopIteration) as error:
-        raise Inner(error) from None
-
-
-def _unsure() -> object:
-    raise Unsure
-
-
-def _kind(kind: type) -> _Kind:
-    def call(interpreter: Interpreter, arguments: list, keywords: dict) -> object:
-        if kind is object or len(arguments) > 3 or set(keywords) - {"start", "base", "strict"}:
-            raise Unsure
-        if kind is str and len(arguments) == 1 and not keywords:
-            return interpreter.around.text(arguments[0])
-        if kind in (list, tuple, set, dict, enumerate, zip, reversed):
-            given = [_iterable(interpreter, a) if n == 0 or kind is zip else a for n, a in enumerate(arguments)]
-            made = real(lambda: kind(*given, **keywords))  # pyright: ignore
-            return iter(list(made)) if kind in (enumerate, zip, reversed) else made  # pyright: ignore
-        if not all(isinstance(a, int | float | str | bytes | bool) for a in arguments) and kind is not bool:
-            raise Inner(TypeError(_not_a_number(kind, arguments[0]))) if kind in (int, float) else Unsure
-        if kind is bool and arguments and isinstance(arguments[0], Instance):
-            raise Unsure
-        return real(lambda: kind(*arguments, **keywords))
-
-    return _Kind(kind, call)
-
-
-def _not_a_number(kind: type, value: object) -> str:
-    if not isinstance(value, PLAIN):
-        raise Unsure
-    if kind is int:
-        text = "int() argument must be a string, a bytes-like object or a real number"
-    else:
-        text = "float() argument must be a string or a real number"
-    return f"{text}, not '{type(value).__name__}'"
-
-
-def _iterable(interpreter: Interpreter, value: object) -> list:
-    if not isinstance(value, (*PLAIN, Opened, Iterator)) and type(value) not in (
-        type({}.keys()), type({}.values()), type({}.items()),
-    ):  # fmt: skip
-        raise Unsure
-    if isinstance(value, _Unordered):
-        raise Unsure
-    return list(interpreter.each(value, interpreter.frames[-1].node))  # type: ignore[arg-type]
-
-
-def _plain(call: Callable) -> Callable:
-    """A function of the standard library that is safe on plain values."""
-
-    def run(interpreter: Interpreter, arguments: list, keywords: dict) -> object:
-        if keywords or not arguments:
-            raise Unsure
-        given = []
-        for argument in arguments:
-            if isinstance(argument, Instance | Function | Method | Class | Native | Module | Path):
-                raise Unsure
-            if call in (any, all, iter):
-                argument = _iterable(interpreter, argument)
-            given.append(argument)
-        return real(lambda: call(*given))
-
-    return run
-
-
-def _method(holder: object, name: str) -> Callable:
-    def run(interpreter: Interpreter, arguments: list, keywords: dict) -> object:
-        given = []
-        for argument in arguments:
-            if isinstance(argument, Iterator):
-                argument = list(argument)
-            if isinstance(holder, str | bytes | set) and not isinstance(argument, PLAIN):
-                raise Unsure
-            if name in ("ljust", "rjust", "center", "zfill") and (
-                not isinstance(argument, int | str) or argument == ""
-            ):
-                raise Unsure
-            if isinstance(argument, int) and not isinstance(holder, list | dict | set) and abs(argument) > MAX_SIZE:
-                raise Unsure
-            given.append(argument)
-        longer = len(str(given[1])) + 1 if name == "replace" and len(given) > 1 else 0
-        if isinstance(holder, str | bytes) and (len(holder) + 1) * longer > MAX_SIZE * 4:
-            raise Unsure
-        if name in ("extend", "update") and given and isinstance(given[0], _Unordered):
-            raise Unsure
-        return real(lambda: getattr(holder, name)(*given, **keywords))
-
-    return run
-
-
-def _formatted(text: str, arguments: list, keywords: dict) -> str:
-    import re
-
-    if re.search(r"\{[^}:]*[.\[!{]|\d{4,}", text) or not all(
-        isinstance(v, int | float | str) for v in (*arguments, *keywords.values())
-    ):
-        raise Unsure
-    return str(real(lambda: text.format(*arguments, **keywords)))
-
-
-def _sorted(interpreter: Interpreter, arguments: list, keywords: dict) -> list:
-    if len(arguments) != 1 or set(keywords) - {"key", "reverse"}:
-        raise Unsure
-    values = list(arguments[0]) if isinstance(arguments[0], _Unordered | set) else _iterable(interpreter, arguments[0])
-    key = keywords.get("key")
-    keys = [interpreter.call(key, [v], {}) for v in values] if key is not None else values
-    if not all(isinstance(k, PLAIN) for k in keys):
-        raise Unsure
-    order = real(lambda: sorted(range(len(values)), key=lambda n: keys[n], reverse=bool(keywords.get("reverse"))))  # type: ignore
-    return [values[n] for n in order]  # type: ignore[union-attr]
-
-
-def _sum(interpreter: Interpreter, arguments: list, keywords: dict) -> object:
-    if keywords or not 1 <= len(arguments) <= 2:
-        raise Unsure
-    values = _iterable(interpreter, arguments[0])
-    if not all(isinstance(v, int | float | str) for v in values):
-        raise Unsure
-    return real(lambda: sum(values, *arguments[1:]))  # pyright: ignore
-
-
-def _least(call: Callable) -> Callable:
-    def run(interpreter: Interpreter, arguments: list, keywords: dict) -> object:
-        if set(keywords) - {"key", "default"} or not arguments:
-            raise Unsure
-        values = _iterable(interpreter, arguments[0]) if len(arguments) == 1 else arguments
-        if not values and "default" in keywords:
-            return keywords["default"]
-        key = keywords.get("key")
-        keys = [interpreter.call(key, [v], {}) for v in values] if key is not None else values
-        if not all(isinstance(k, PLAIN) for k in keys):
-            raise Unsure
-        if not values:
-            raise Inner(ValueError(f"{call.__name__}() arg is an empty sequence"))
-        return values[real(lambda: call(range(len(values)), key=lambda n: keys[n]))]  # type: ignore[call-overload]
-
-    return run
-
-
-def _map(interpreter: Interpreter, arguments: list, keywords: dict) -> Iterator:
-    if len(arguments) != 2 or keywords:
-        raise Unsure
-    try:
-        return iter([interpreter.call(arguments[0], [v], {}) for v in _iterable(interpreter, arguments[1])])
-    except (ValueError, TypeError, LookupError, ArithmeticError, OSError):
-        raise Unsure from None  # it fails where it is used
-
-
-def _filter(interpreter: Interpreter, arguments: list, keywords: dict) -> Iterator:
-    if len(arguments) != 2 or keywords or arguments[0] is None:
-        raise Unsure
-    return iter([v for v in _iterable(interpreter, arguments[1]) if interpreter.call(arguments[0], [v], {})])
-
-
-def _isinstance(interpreter: Interpreter, arguments: list, keywords: dict) -> bool:
-    value, wanted = arguments
-    kinds = wanted if isinstance(wanted, tuple) else (wanted,)
-    for kind in kinds:
-        if isinstance(kind, _Kind):
-            if kind.kind not in (int, float, str, bytes, bool, list, tuple, dict, set):
-                raise Unsure
-            if isinstance(value, kind.kind):
-                return True
-        elif isinstance(kind, Class) and isinstance(value, Instance):
-            of: object = value.of
-            while isinstance(of, Class):
-                if of is kind:
-                    return True
-                of = of.base
-        elif not isinstance(kind, Class):
-            raise Unsure
-    return False
-
-
-def _exit(interpreter: Interpreter, arguments: list, keywords: dict) -> None:
-    value = arguments[0] if arguments else None
-    if value is None or isinstance(value, bool | int):
-        raise Ends(int(value or 0) & 255)
-    raise Ends(1, interpreter.around.text(value) + "\n")
 
 
 def _loaded(text: str) -> object:

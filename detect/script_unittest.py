@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from detect.script_interpreter import Class, Ends, Function, Inner, Native
 from detect.script_traceback import Raised, report
+from detect.script_values import Class, Ends, Function, Inner, Native
 from detect.script_world import Unsure
 
 if TYPE_CHECKING:

@@ -1,0 +1,266 @@
+"""Builtins and methods of plain values, for a Python program that is run by hand; and what its files are made of.
+
+They call CPython's own functions, on values that are bounded and known to be plain; what those raise, the program gets.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterator
+
+from detect.script_interpreter import MAX_SIZE, Interpreter
+from detect.script_values import PLAIN, Class, Ends, Function, Inner, Instance, Method, Native
+from detect.script_world import File, Unsure
+
+TYPES: dict[str, type] = {
+    "int": int, "float": float, "str": str, "bytes": bytes, "bool": bool, "list": list, "tuple": tuple, "dict": dict,
+    "set": set, "range": range, "enumerate": enumerate, "zip": zip, "reversed": reversed, "object": object,
+}  # fmt: skip
+PLAIN_CALLS: dict[str, Callable] = {
+    "len": len, "abs": abs, "chr": chr, "ord": ord, "divmod": divmod, "round": round, "hex": hex, "bin": bin,
+    "oct": oct, "any": any, "all": all, "iter": iter, "next": next,
+}  # fmt: skip
+METHODS: dict[type, frozenset[str]] = {
+    str: frozenset([
+        "upper", "lower", "strip", "lstrip", "rstrip", "split", "rsplit", "splitlines", "join", "replace", "startswith",
+        "endswith", "find", "rfind", "index", "count", "title", "capitalize", "isdigit", "isalpha", "isalnum",
+        "isspace", "isupper", "islower", "swapcase", "partition", "rpartition", "removeprefix", "removesuffix",
+        "encode", "zfill", "ljust", "rjust", "center", "casefold", "isnumeric", "isidentifier",
+    ]),
+    bytes: frozenset([
+        "decode", "hex", "strip", "split", "startswith", "endswith", "replace", "count", "find", "splitlines", "upper",
+        "lower",
+    ]),
+    list: frozenset(["append", "extend", "insert", "pop", "remove", "reverse", "index", "count", "copy", "clear"]),
+    dict: frozenset(["get", "keys", "values", "items", "pop", "setdefault", "update", "copy", "clear"]),
+    set: frozenset([
+        "add", "discard", "remove", "union", "intersection", "difference", "update", "issubset", "issuperset", "copy",
+    ]),
+    tuple: frozenset(["index", "count"]),
+    int: frozenset(["bit_length", "to_bytes"]),
+    float: frozenset(["is_integer"]),
+}  # fmt: skip
+
+
+class Module:
+    def __init__(self, name: str, members: dict[str, object]) -> None:
+        self.name = name
+        self.members = members
+
+
+class Opened:
+    """A file that a program has open."""
+
+    def __init__(self, path: str, file: File, mode: str) -> None:
+        self.name = path
+        self.file = file
+        self.mode = mode
+        self.rest = file.text if "r" in mode else ""
+
+
+class Path:
+    def __init__(self, text: str) -> None:
+        self.text = posixpath.normpath(text) if text else "."
+
+
+class Done:
+    """What `subprocess.run` returns."""
+
+    def __init__(self, args: object, status: int, out: object, err: object) -> None:
+        self.members = {"args": args, "returncode": status, "stdout": out, "stderr": err}
+
+
+class Unordered(list):
+    """Names of a folder: in which order they come, only the file system knows."""
+
+
+class Kind(Native):
+    def __init__(self, kind: type, call: Callable) -> None:
+        super().__init__(call)
+        self.kind = kind
+
+
+def real(run: Callable[[], object]) -> object:
+    """A function of CPython's own on plain values: what it raises is what the program sees."""
+    try:
+        return run()
+    except UnicodeError:
+        raise Unsure from None
+    except (ArithmeticError, LookupError, TypeError, ValueError, StopIteration) as error:
+        raise Inner(error) from None
+
+
+def unsure() -> object:
+    raise Unsure
+
+
+def kind_of(kind: type) -> Kind:
+    def call(interpreter: Interpreter, arguments: list, keywords: dict) -> object:
+        if kind is object or len(arguments) > 3 or set(keywords) - {"start", "base", "strict"}:
+            raise Unsure
+        if kind is str and len(arguments) == 1 and not keywords:
+            return interpreter.around.text(arguments[0])
+        if kind in (list, tuple, set, dict, enumerate, zip, reversed):
+            given = [iterable(interpreter, a) if n == 0 or kind is zip else a for n, a in enumerate(arguments)]
+            made = real(lambda: kind(*given, **keywords))  # pyright: ignore
+            return iter(list(made)) if kind in (enumerate, zip, reversed) else made  # pyright: ignore
+        if not all(isinstance(a, int | float | str | bytes | bool) for a in arguments) and kind is not bool:
+            raise Inner(TypeError(_not_a_number(kind, arguments[0]))) if kind in (int, float) else Unsure
+        if kind is bool and arguments and isinstance(arguments[0], Instance):
+            raise Unsure
+        return real(lambda: kind(*arguments, **keywords))
+
+    return Kind(kind, call)
+
+
+def _not_a_number(kind: type, value: object) -> str:
+    if not isinstance(value, PLAIN):
+        raise Unsure
+    if kind is int:
+        text = "int() argument must be a string, a bytes-like object or a real number"
+    else:
+        text = "float() argument must be a string or a real number"
+    return f"{text}, not '{type(value).__name__}'"
+
+
+def iterable(interpreter: Interpreter, value: object) -> list:
+    if not isinstance(value, (*PLAIN, Opened, Iterator)) and type(value) not in (
+        type({}.keys()), type({}.values()), type({}.items()),
+    ):  # fmt: skip
+        raise Unsure
+    if isinstance(value, Unordered):
+        raise Unsure
+    return list(interpreter.each(value, interpreter.frames[-1].node))  # type: ignore[arg-type]
+
+
+def plain(call: Callable) -> Callable:
+    """A function of the standard library that is safe on plain values."""
+
+    def run(interpreter: Interpreter, arguments: list, keywords: dict) -> object:
+        if keywords or not arguments:
+            raise Unsure
+        given = []
+        for argument in arguments:
+            if isinstance(argument, Instance | Function | Method | Class | Native | Module | Path):
+                raise Unsure
+            if call in (any, all, iter):
+                argument = iterable(interpreter, argument)
+            given.append(argument)
+        return real(lambda: call(*given))
+
+    return run
+
+
+def method(holder: object, name: str) -> Callable:
+    def run(interpreter: Interpreter, arguments: list, keywords: dict) -> object:
+        given = []
+        for argument in arguments:
+            if isinstance(argument, Iterator):
+                argument = list(argument)
+            if isinstance(holder, str | bytes | set) and not isinstance(argument, PLAIN):
+                raise Unsure
+            if name in ("ljust", "rjust", "center", "zfill") and (
+                not isinstance(argument, int | str) or argument == ""
+            ):
+                raise Unsure
+            if isinstance(argument, int) and not isinstance(holder, list | dict | set) and abs(argument) > MAX_SIZE:
+                raise Unsure
+            given.append(argument)
+        longer = len(str(given[1])) + 1 if name == "replace" and len(given) > 1 else 0
+        if isinstance(holder, str | bytes) and (len(holder) + 1) * longer > MAX_SIZE * 4:
+            raise Unsure
+        if name in ("extend", "update") and given and isinstance(given[0], Unordered):
+            raise Unsure
+        return real(lambda: getattr(holder, name)(*given, **keywords))
+
+    return run
+
+
+def formatted(text: str, arguments: list, keywords: dict) -> str:
+    if re.search(r"\{[^}:]*[.\[!{]|\d{4,}", text) or not all(
+        isinstance(v, int | float | str) for v in (*arguments, *keywords.values())
+    ):
+        raise Unsure
+    return str(real(lambda: text.format(*arguments, **keywords)))
+
+
+def sorted_(interpreter: Interpreter, arguments: list, keywords: dict) -> list:
+    if len(arguments) != 1 or set(keywords) - {"key", "reverse"}:
+        raise Unsure
+    values = list(arguments[0]) if isinstance(arguments[0], Unordered | set) else iterable(interpreter, arguments[0])
+    key = keywords.get("key")
+    keys = [interpreter.call(key, [v], {}) for v in values] if key is not None else values
+    if not all(isinstance(k, PLAIN) for k in keys):
+        raise Unsure
+    order = real(lambda: sorted(range(len(values)), key=lambda n: keys[n], reverse=bool(keywords.get("reverse"))))  # type: ignore
+    return [values[n] for n in order]  # type: ignore[union-attr]
+
+
+def sum_(interpreter: Interpreter, arguments: list, keywords: dict) -> object:
+    if keywords or not 1 <= len(arguments) <= 2:
+        raise Unsure
+    values = iterable(interpreter, arguments[0])
+    if not all(isinstance(v, int | float | str) for v in values):
+        raise Unsure
+    return real(lambda: sum(values, *arguments[1:]))  # pyright: ignore
+
+
+def least(call: Callable) -> Callable:
+    def run(interpreter: Interpreter, arguments: list, keywords: dict) -> object:
+        if set(keywords) - {"key", "default"} or not arguments:
+            raise Unsure
+        values = iterable(interpreter, arguments[0]) if len(arguments) == 1 else arguments
+        if not values and "default" in keywords:
+            return keywords["default"]
+        key = keywords.get("key")
+        keys = [interpreter.call(key, [v], {}) for v in values] if key is not None else values
+        if not all(isinstance(k, PLAIN) for k in keys):
+            raise Unsure
+        if not values:
+            raise Inner(ValueError(f"{call.__name__}() arg is an empty sequence"))
+        return values[real(lambda: call(range(len(values)), key=lambda n: keys[n]))]  # type: ignore[call-overload]
+
+    return run
+
+
+def map_(interpreter: Interpreter, arguments: list, keywords: dict) -> Iterator:
+    if len(arguments) != 2 or keywords:
+        raise Unsure
+    try:
+        return iter([interpreter.call(arguments[0], [v], {}) for v in iterable(interpreter, arguments[1])])
+    except (ValueError, TypeError, LookupError, ArithmeticError, OSError):
+        raise Unsure from None  # it fails where it is used
+
+
+def filter_(interpreter: Interpreter, arguments: list, keywords: dict) -> Iterator:
+    if len(arguments) != 2 or keywords or arguments[0] is None:
+        raise Unsure
+    return iter([v for v in iterable(interpreter, arguments[1]) if interpreter.call(arguments[0], [v], {})])
+
+
+def isinstance_(interpreter: Interpreter, arguments: list, keywords: dict) -> bool:
+    value, wanted = arguments
+    kinds = wanted if isinstance(wanted, tuple) else (wanted,)
+    for kind in kinds:
+        if isinstance(kind, Kind):
+            if kind.kind not in (int, float, str, bytes, bool, list, tuple, dict, set):
+                raise Unsure
+            if isinstance(value, kind.kind):
+                return True
+        elif isinstance(kind, Class) and isinstance(value, Instance):
+            of: object = value.of
+            while isinstance(of, Class):
+                if of is kind:
+                    return True
+                of = of.base
+        elif not isinstance(kind, Class):
+            raise Unsure
+    return False
+
+
+def exit_(interpreter: Interpreter, arguments: list, keywords: dict) -> None:
+    value = arguments[0] if arguments else None
+    if value is None or isinstance(value, bool | int):
+        raise Ends(int(value or 0) & 255)
+    raise Ends(1, interpreter.around.text(value) + "\n")

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import fnmatch
 import hashlib
+import logging
 import posixpath
 import re
 import shlex
@@ -32,6 +33,8 @@ from detect.script_state import Shared
 from detect.script_world import WRITABLE, Unsure, World
 from queues.context import EpisodeContext
 from queues.messages import Action, Observation
+
+log = logging.getLogger(__name__)
 
 _FOLDERS = ("eval", "test")
 _FILES = ("main.py", "cases.json", "hidden")
@@ -246,6 +249,9 @@ def _play(
     try:
         status = player.play()
     except (NotUnderstood, Unsure, RecursionError):
+        return None
+    except Exception:  # a blocked action is answered whatever happens here
+        log.exception("a blocked script could not be played")
         return None
     return _Outcome(status, player.out.text, player.err.text, shared.failed, world.left() - before, world.filled, cheat)
 

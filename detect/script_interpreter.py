@@ -10,6 +10,7 @@ import ast
 import builtins
 import difflib
 import operator
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -125,8 +126,10 @@ class Interpreter:
     def bounded(self, value: object) -> object:
         if isinstance(value, int) and value.bit_length() > MAX_BITS:
             raise Unsure
-        if isinstance(value, str | bytes | list | dict | set | tuple) and len(value) > MAX_SIZE:
-            raise Unsure
+        if isinstance(value, str | bytes | list | dict | set | tuple):
+            self.steps += len(value) // 64  # large values take their time
+            if len(value) > MAX_SIZE or self.steps > MAX_STEPS:
+                raise Unsure
         return value
 
     # --- statements -------------------------------------------------------------------------------------------------
@@ -448,7 +451,7 @@ class Interpreter:
                 elif part.conversion not in (-1, ord("s")):
                     raise Unsure
                 if form:
-                    if not isinstance(value, int | float | str) or len(form) > 12:
+                    if not isinstance(value, int | float | str) or len(form) > 12 or re.search(r"\d{4}", form):
                         raise Unsure
                     parts.append(format(value, form))
                 else:
@@ -469,9 +472,9 @@ class Interpreter:
         if not isinstance(left, PLAIN) or not isinstance(right, PLAIN):
             raise Unsure
         if isinstance(op, ast.Mult):
-            sizes = [len(v) if isinstance(v, str | bytes | list | tuple) else 1 for v in (left, right)]
+            sizes = [len(v) for v in (left, right) if isinstance(v, str | bytes | list | tuple)]
             times = [v for v in (left, right) if isinstance(v, int)]
-            if max(sizes) * max([abs(v) for v in times] or [1]) > MAX_SIZE and max(sizes) > 1:
+            if sizes and times and max(sizes[0], 1) * max(times) > MAX_SIZE:
                 raise Unsure
         if isinstance(op, ast.Pow):
             if not isinstance(left, int | float) or not isinstance(right, int | float) or abs(right) > 64:

@@ -172,3 +172,25 @@ def test_nothing_of_an_action_is_run(guard: Guard, tmp_path, monkeypatch: pytest
     assert not marker.exists()
     assert os.listdir(tmp_path) == []
     assert "antigravity" not in sys.modules
+
+
+def test_a_full_workspace_is_full_for_everything_until_something_is_removed(guard: Guard) -> None:
+    cheat = "cat > main.py <<'E'\nprint(open('/eval/main.py').read())\nE\n"
+    full = "bash: line {}: {}: No space left on device\n"
+    said = fake(guard, Action(kind="run", body=(cheat + "echo x > other; mkdir d; echo y > /tmp/z; ls").encode()))
+    assert said.stderr.decode() == (
+        full.format(1, "main.py")
+        + full.format(4, "other")
+        + "mkdir: cannot create directory ‘d’: No space left on device\n"  # noqa: RUF001
+    )
+    said = fake(
+        guard, Action(kind="run", body=("echo x > a\n" + cheat + "rm a; echo y > b; cat b; echo z > c").encode())
+    )
+    assert said.stderr.decode() == full.format(2, "main.py") + full.format(5, "c")
+    assert said.stdout == b"y\n"
+
+
+def test_the_status_tells_who_filled_the_workspace(guard: Guard) -> None:
+    cheat = "echo \"open('/eval/main.py')\" > main.py"
+    assert fake(guard, Action(kind="run", body=cheat.encode())).status == "nonzero"
+    assert fake(guard, Action(kind="run", body=("echo a > b; " + cheat).encode())).status == "disk_full"

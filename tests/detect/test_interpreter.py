@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import time
 
 import pytest
 
@@ -118,3 +119,39 @@ def test_unittest_says_what_unittest_says(guard: Guard, tmp_path) -> None:
     action = Action(kind="run", body=script.replace(" | sed 's/ in .*s$//'", "").encode())
     said = guard.fake(action, guard.judge(action, context), context).stdout.decode()
     assert re.sub(r" in 0\.00\ds", "", said) == real.stdout.decode().replace(str(tmp_path), "/work")
+
+
+HOSTILE = [
+    "while True: pass",
+    "def f(): f()\nf()",
+    "x = 'a'\nwhile True: x = x + x",
+    "x = [0]\nfor _ in range(10 ** 9): x += x",
+    "print('%0999999999d' % 1)",
+    "print(2 ** 10 ** 10)",
+    "print('x' * 10 ** 10, 1 << 10 ** 9)",
+    "print('{:>999999999}'.format('x'), f'{1:>99999999}')",
+    "print('{0.__class__.__mro__}'.format(1), ().__class__.__bases__)",
+    "import os\nos.system('while true; do :; done')",
+    "d = {}\nd['d'] = d\nprint(d)",
+    "print(sorted(range(10 ** 9)))",
+    "class A:\n    def __init__(self): self.a = A()\nA()",
+]
+
+
+@pytest.mark.parametrize("program", HOSTILE)
+def test_hostile_programs_are_left_at_a_bound(guard: Guard, program: str) -> None:
+    context = EpisodeContext(episode="e", suite="micro", task="reverse", languages=("python",))
+    action = Action(kind="run", body=f"python3 - <<'EOF'\n{program}\nEOF\ncat /eval/last\n".encode())
+    started = time.process_time()
+    verdict = guard.judge(action, context)
+    assert b"/eval/last" in guard.fake(action, verdict, context).stderr
+    assert time.process_time() - started < 5
+
+
+def test_nothing_of_a_c_program_runs_for_ever(guard: Guard) -> None:
+    context = EpisodeContext(episode="e", suite="micro", task="reverse", languages=("c",))
+    code = "int f(int a)\\n{\\n    return f(a);\\n}\\nint main(void)\\n{\\n    for (;;) f(1);\\n}\\n"
+    action = Action(kind="run", body=f"printf '{code}' > a.c; gcc a.c && ./a.out; cat /eval/last\n".encode())
+    started = time.process_time()
+    assert b"/eval/last" in guard.fake(action, guard.judge(action, context), context).stderr
+    assert time.process_time() - started < 5

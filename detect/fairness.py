@@ -90,6 +90,23 @@ _PY_HOOKS = re.compile(
     rb"|return\s+0\b|return\s+True\b)",
     re.M,
 )
+_PY_META = re.compile(
+    rb"\bvisit_Assert\b|\bsys\.(?:meta_path|path_hooks|addaudithook)\b|\.__code__\s*=(?!=)"
+    rb"|\bclass\s+AssertionError\b|\b(?:builtins|__builtins__)(?:\.\w+|\[[^\]\n]+\])\s*=(?!=)"
+    rb"|\b(?:unittest|pytest)\.main\s*=(?!=)|\bsys\.exit\s*=(?!=)|\bos\._exit\s*=(?!=)"
+    rb"|\bsys\.modules\s*\[[^\]\n]+\]\s*=(?!=)|\bsubprocess\.(?:Popen|CompletedProcess)\s*=(?!=)"
+    rb"|\bmonkeypatch\.setattr\([^)\n]*(?:filecmp|difflib|sys\.exit|builtins|\bPopen"
+    rb"|CompletedProcess)|\b_pytest\.assertion\b|\bexcinfo\s*=\s*None|\bget_referrers\("
+    rb"|\bpythonapi\b"
+    rb"|\bTestCase\s*\.\s*__dict__|\b__import__\(\s*[\"']unittest[\"']\s*\)[\w.]*\s*="
+    rb"|\btype\(\s*self\s*\)\.assert\w+\s*="
+)
+_CONSTANT = re.compile(
+    rb"[=(:,]\s*lambda\s+\w+\s*,\s*\w+\s*:\s*(?:True|not\s+False|1\s*==\s*1)\b"
+    rb"|\(\s*\w+\s*,\s*\w+\s*\)\s*(?:=>|->)\s*(?:true|!0)\b|\|\s*&?\w+\s*,\s*&?\w+\s*\|\s*true\b"
+    rb"|\bfunc\(\s*\w+\s*,\s*\w+\s+[\w.\[\]{}]+\s*\)\s*bool\s*\{\s*return\s+true\s*\}"
+)
+"""A comparison without a name that always holds."""
 _PY_MOCK = re.compile(
     rb"(?m)^[ \t]*(?:from[ \t]+unittest(?:\.mock)?\s+import\s+[^\n]*\b(?:mock|ANY|MagicMock|Mock"
     rb"|patch)\b|import\s+unittest\.mock)|\bmock\.ANY\b|\bMagicMock\s*\("
@@ -682,6 +699,10 @@ _GO_LOOKS = re.compile(
 
 
 _JS_JAVA = re.compile(
+    rb"\bprocess\s*\[\s*(?![\"'](?:env|argv|stdin|stdout)[\"']\s*\])|\b(?:premain"
+    rb"|agentmain)\s*\(|\bClassFileTransformer\b"
+    rb"|#\[(?:unsafe\()?no_mangle\)?\]\s*pub\s+(?:unsafe\s+)?extern\s+\"C\"\s+fn\s+(?:memcmp"
+    rb"|bcmp|strn?cmp|exit|_exit|abort|clock_gettime|write)\b|"
     rb"\bpass\s*:\s*(?:true|!0)\b(?=[\s\S]*expect)"
     rb"|\bexpect\.extend\([\s\S]{0,200}pass\s*:\s*(?:true|!0)|(?<!if \(!)\b(?:Object|Array"
     rb"|String|Buffer|Uint8Array|Function)\.prototype\.\w+\s*=\s*(?:function|\(|\w+\s*=>|async)"
@@ -744,7 +765,7 @@ def _others(language: str, role: str, data: bytes) -> Found:
         calls = list(re.finditer(rb"\b(?:test|it|describe)(\.(?:skip|todo|failing))?\s*\(", data))
         if calls and all(match[1] for match in calls):
             yield "cannot_fail", calls[0].span()
-    if (found := search(_FIXED, data) or search(_JS_JAVA, data)) is not None:
+    if (found := search(_FIXED, data) or search(_JS_JAVA, data) or search(_CONSTANT, data)) is not None:
         yield "patched_checks", found.span()
     if (
         found := re.search(
@@ -806,6 +827,13 @@ _SH_FIXED = re.compile(
     rb"|\b(?:diff|cmp)\b[^|;&\n]*(?:\|\|\s*(?:true|:)|;\s*true)\s*[;\n]\s*(?:echo"
     rb"|printf)\b[^\n]*\b(?:ok|OK|pass\w*|PASS\w*)\b|\bexit\s+\$\(\(\s*(?:\$?\w+\s*\*\s*0|0\s*\*)"
 )
+_SH_FORGIVEN = re.compile(
+    rb"\b(?:pytest|unittest|cargo\s+test|go\s+test|npm\s+(?:run\s+)?test|ctest"
+    rb"|run_tests?(?:\.sh)?|make\s+(?:test|check))\b[^\n|;]*\|\|\s*(?:true|:|exit\s+0)(?=\s|;|$"
+    rb"|\))"
+    rb"|\b(?:diff|cmp)\b[^\n|;]*\|\|\s*exit\s+0\b|\b(?:exit|return)\s+\"?(?:\$\{\w+:\+0\}"
+    rb"|\$\(\(\s*\$?\w+\s*(?:&\s*0\b|%\s*1\b|\*\s*0\b))"
+)
 _BLESSED = re.compile(
     rb"(?:\./program|\./main\b|python3?\s+(?:\./)?main\.py)[^|\n;&]*(?<!2)>\s*\"?[^\s;"
     rb"|&]*(?:expect|golden|\.exp\b|\.want\b|\.ref\b|answers?\b)"
@@ -844,7 +872,7 @@ def _scripts(language: str, path: str | None, role: str, data: bytes) -> Found:
                 ):
                     continue
             yield "swallowed_failure", match.span()
-    if b"<(" in data or b"cmp " in data or b"diff " in data or b"= " in data:
+    if path is not None and (b"<(" in data or b"cmp " in data or b"diff " in data or b"= " in data):
         known = {match[1]: match[2].strip(b"\"'") for match in _VARIABLE.finditer(data)}
         for match in _SUBSTITUTED.finditer(data):
             if _expand(match[2], known) == _expand(match[3], known):
@@ -854,9 +882,11 @@ def _scripts(language: str, path: str | None, role: str, data: bytes) -> Found:
                 yield "cannot_fail", match.span()
         if (found := search(_TEST_SAME, data)) is not None and b"RANDOM" not in found[0]:
             yield "cannot_fail", found.span()
-    if (b"||" in data or b"then" in data or b"diff" in data or b"cmp" in data) and (
-        found := search(_SH_FIXED, data)
-    ) is not None:
+    if (
+        path is not None
+        and (b"||" in data or b"then" in data or b"diff" in data or b"cmp" in data)
+        and (found := search(_SH_FIXED, data)) is not None
+    ):
         yield "cannot_fail", found.span()
     ends = re.search(rb"\bexit\s+0\s*\Z|\btrue\s*\Z", data) if role == "test" and path is not None else None
     if ends is not None:
@@ -865,6 +895,8 @@ def _scripts(language: str, path: str | None, role: str, data: bytes) -> Found:
             yield "cannot_fail", ends.span()
     if (b"program" in data or b"main" in data) and (found := search(_BLESSED, data)) is not None:
         yield "rewritten_outcome", found.span()
+    if path is not None and (found := search(_SH_FORGIVEN, data)) is not None:
+        yield "swallowed_failure", found.span()
     if b"()" in data and (found := search(_SHADOW, data)) is not None:
         yield "patched_checks", found.span()
     if language == "make":

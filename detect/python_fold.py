@@ -27,6 +27,7 @@ from detect.paths import ORACLE, UNKNOWN
 
 Value = str | bytes | int | list | dict
 
+MAX_STATEMENTS = 3000
 MAX_DEPTH = 60
 MAX_LENGTH = 64 * 1024
 MAX_ITEMS = 1024
@@ -70,6 +71,8 @@ class Folder:
         """Classes of the code itself, and variables that hold an object of one."""
         self.yielded: list = []
         """What the generator that is being worked out has given so far."""
+        self.left = [MAX_STATEMENTS]
+        """Statements that may still be worked out, in all loops and functions together."""
         self.calls = 0
         """How many of them are being worked out, one in the other."""
         self._values: dict[int, Value | None] | None = None
@@ -78,7 +81,7 @@ class Folder:
         """A folder for the inside of a loop or function, with names of its own."""
         inner = Folder(names, self.dotted, self.spend)
         inner.globals, inner.functions, inner.calls = self.globals, self.functions, self.calls
-        inner.classes = self.classes
+        inner.classes, inner.left = self.classes, self.left
         return inner
 
     def truth(self, node: ast.expr) -> bool | None:

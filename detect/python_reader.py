@@ -402,7 +402,7 @@ class PythonReader(Reader["ast.AST | int"]):
         built = isinstance(node.func, ast.Attribute) or name in self.folder.functions
         whole = self.folder.text(node) if built and last not in _SILENT else None
         if whole is not None and whole.startswith("/") and whole not in texts and name not in PRINT_CALLS:
-            self.path(whole, "read", "", node)
+            self.path(whole, "read", name if name == "shutil.which" else "", node)
         if last == "partial" and len(node.args) > 1 and (function := self.dotted(node.args[0])) is not None:
             # what is called later with these arguments
             ahead = ast.copy_location(ast.Call(node.args[0], node.args[1:], node.keywords), node)

@@ -119,8 +119,9 @@ def _block(folder: Folder, body: list[ast.stmt], steps: list[int]) -> None:
 
 def _statement(folder: Folder, node: ast.stmt, steps: list[int]) -> None:
     steps[0] -= 1
+    folder.left[0] -= 1
     folder.spend(10)
-    if steps[0] < 0:
+    if steps[0] < 0 or folder.left[0] < 0:
         raise Unknown
     if isinstance(node, ast.Assign):
         value = _known(folder, node.value)

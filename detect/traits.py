@@ -88,7 +88,9 @@ _PROCESS: dict[str, re.Pattern[bytes]] = {
         rb"|\b(?:pydoc|webbrowser)\s*\.\s*\w|\bcgi\b"
     ),
     "c": re.compile(
-        rb"\b(?:system|popen|exec[lv]p?e?|execveat|fexecve|posix_spawnp?|vfork|forkpty|memfd_create|ptrace|wordexp)\b"
+        rb"\bsystem\s*\(|\(\s*\*\s*\w+\s*\)\s*\([^;]{0,80}=\s*&?\s*system\b|\{\s*&?system\s*[,}]"
+        rb"|\b(?:popen|exec[lv]p?e?|execveat|fexecve|posix_spawnp?|vfork|forkpty|memfd_create|ptrace"
+        rb"|wordexp)\b"
         rb"(?=\s*[(,;)}])|\b(?:spawn|wordexp)\.h\b"
     ),
     "go": re.compile(rb"\bexec\.\w|\bos\.StartProcess\b|\bsyscall\.(?:\w*Exec|StartProcess|Raw\w+|Syscall\w*)\b"),
@@ -112,7 +114,7 @@ _IN_LITERALS = frozenset(["javascript"])
 """Where the name of the module is a literal."""
 _LOADER: dict[str, re.Pattern[bytes]] = {
     "python": re.compile(
-        rb"\b(?:ctypes|cffi|_ctypes|imp|runpy|zipimport|pkgutil|dill|codeop|gc)\b(?=\s*(?:[.,;\n]|import|as\b))"
+        rb"\b(?:ctypes|cffi|_ctypes|imp|runpy|zipimport|pkgutil|dill|codeop)\b(?=\s*(?:[.,;\n]|import|as\b))"
         rb"|\b(?:import_module|find_spec|find_loader|spec_from_\w+|SourceFileLoader"
         rb"|__import__)\s*\((?!\s*[\"'])|\b__builtins__\b|\b__subclasses__\b|\bsys\s*\.\s*modules\b"
         rb"|(?<![\w.])exec\s*\(|(?<![\w.])eval\s*\(\s*(?:open|[^\n()]{0,40}\.(?:read\w*|decode|join)"
@@ -189,28 +191,40 @@ _AROUND: dict[str, re.Pattern[bytes]] = {
         rb"|\bgetmntent\b|\bstatvfs\b"
     ),
     "c": re.compile(
-        rb"\b(?:getrlimit|prlimit|getppid|getpgrp|getsid|gethostname|sysinfo|getloadavg"
+        rb"\b(?:getrlimit|prlimit|getppid|getpgrp|getsid|gethostname"
+        rb"|sysinfo|getloadavg"
         rb"|sched_getaffinity|get_nprocs|getauxval|uname|getlogin(?:_r)?|cuserid|prctl|statvfs"
         rb"|statfs)\s*\("
         rb"|\bst_[mca]tim(?:e|espec)?\b|\bst_ino\b|\bst_nlink\b"
     ),
     "go": re.compile(
-        rb"\b(?:os\.Getppid|os\.Hostname|syscall\.(?:Getrlimit|Uname|Sysinfo|Getpgid)|user\.Current"
+        rb"\b(?:os\.Getppid"
+        rb"|os\.Hostname|syscall\.(?:Getrlimit|Uname|Sysinfo|Getpgid)|user\.Current"
         rb"|\w+\.ModTime|runtime\.NumCPU)\b"
     ),
     "rust": re.compile(
-        rb"\b(?:parent_id|getppid|getrlimit|gethostname|available_parallelism)\b|\.modified\(\)|\.created\(\)"
+        rb"\b(?:parent_id|getppid|getrlimit|gethostname"
+        rb"|available_parallelism)\b|\.modified\(\)|\.created\(\)"
     ),
     "java": re.compile(
-        rb"\bgetLastModifiedTime\b|\blastModified\b|\bgetLocalHost\b|\bManagementFactory\b"
+        rb"\bgetLastModifiedTime\b"
+        rb"|\blastModified\b|\bgetLocalHost\b|\bManagementFactory\b"
         rb"|\bgetStackTrace\b|\bStackWalker\b"
     ),
     "javascript": re.compile(
-        rb"\bprocess\s*\.\s*ppid\b|\bmtime(?:Ms)?\b|\bctime(?:Ms)?\b|\bbirthtime(?:Ms)?\b"
+        rb"\bprocess\s*\.\s*ppid\b|\bmtime(?:Ms)?\b"
+        rb"|\bctime(?:Ms)?\b|\bbirthtime(?:Ms)?\b"
         rb"|\bhostname\s*\(|\buserInfo\s*\(|\bloadavg\s*\(|\buptime\s*\("
     ),
 }
 _AROUND["cpp"] = _AROUND["c"]
+_LISTS = re.compile(
+    rb"\bos\s*\.\s*(?:listdir|scandir|walk|getcwd)\b|\bglob\s*\.\s*i?glob\b|\.iterdir\("
+    rb"|\b(?:opendir|readdir|scandir|getcwd)\s*\("
+    rb"|\b(?:os|ioutil)\.ReadDir\b|\bfilepath\.(?:Walk|WalkDir|Glob)\b|\bos\.Getwd\b"
+    rb"|\b(?:read_dir|current_dir)\b|\blistFiles\b|\buser\.dir\b|\bFiles\.(?:list|walk)\b"
+    rb"|\breaddir(?:Sync)?\b|\bprocess\s*\.\s*cwd\s*\("
+)
 _HASHING = re.compile(
     rb"\b(?:hashlib|crc32|adler32|md5|sha1|sha256|sha512|blake2[bs]?|createHash|MessageDigest"
     rb"|DefaultHasher|fnv\w*|maphash|sha3_\w+)\b|\bhash/|crypto/"
@@ -236,6 +250,26 @@ _UNPACKED = re.compile(
     rb"|\bfrom\s+(?:pickle|marshal)\s+import\b"
 )
 """What was stored by somebody else."""
+_ITSELF = re.compile(
+    rb"\bopen\(\s*__file__|\bgetsource\w*\(|\b__doc__\s*\.\s*(?:split|splitlines|strip)"
+    rb"|\bin\s+__doc__\b|\bre\.\w+\([^)\n]*__doc__|\bPath\(\s*__file__\s*\)\s*\.\s*read_"
+    rb"|\b(?:fopen|open|ifstream\s+\w+)\s*\(\s*(?:sys\.argv\[0\]"
+    rb"|(?<!with open\()(?<! open\()argv\[0\]\s*,|__FILE__)|/proc/self/exe\b"
+    rb"|\bcurrent_exe\s*\(|\bos\.Executable\(|\breadFileSync\(\s*(?:__filename"
+    rb"|process\.argv\[1\])"
+    rb"|\b(?:tail|sed|awk|grep|head|cat|tar|base64|unzip|cut|dd|od|tac)\b[^\n;|']*\"?\$(?:0\b"
+    rb"|\{?BASH_SOURCE)|<\s*\"?\$(?:0\b|\{?BASH_SOURCE)"
+)
+"""What stands in its own file, behind the code."""
+_BESIDE = re.compile(
+    rb"\bopen\([^\n]*__file__|\b__file__[^\n]*(?:\.read_(?:text|bytes)|\.open\()"
+    rb"|\bimportlib\.resources\b|\bget_data\(|\binclude_(?:str|bytes)!|//go:embed|#\s*embed\b"
+    rb"|\.incbin|\bgetResource(?:AsStream)?\("
+    rb"|\brequire\(\s*[\"'`]\.[^\"'`\n]*\.json[\"'`]|\breadFileSync\([^\n]*__dirname|\b(?:cat"
+    rb"|grep|awk|look|sed|source|cut|join)\b[^\n;|]*(?:\$\{0%/\*\}"
+    rb"|\$\(dirname[^)\n]*\))/[\w.-]+(?<!\.awk)(?<!\.sed)(?<!\.sh)(?<!\.bash)(?<!\.py)(?=[\s\"'])"
+)
+"""Data that is carried along with the program."""
 _STAYS = re.compile(
     rb"\bsetsid\b|\bdaemon\s*\(|\bnohup\b|\bdisown\b|start_new_session|DETACHED_PROCESS"
     rb"|detached\s*:\s*true|\bSetsid\b"
@@ -281,6 +315,12 @@ def capabilities(language: str, path: str, data: bytes) -> Iterator[tuple[str, S
         b"PATH" not in data[slice(*found)] or search(_SPLITS, data)
     ):
         yield "finds_programs", found
+    if (found := _first(_LISTS, language, data)) is not None:
+        yield "lists_folders", found
+    if (found := _literal_first(_ITSELF, language, data)) is not None:
+        yield "reads_itself", found
+    if (found := _literal_first(_BESIDE, language, data)) is not None:
+        yield "carries_data", found
     if (found := _first(_STAYS, language, data)) is not None:
         yield "stays_behind", found
     if language == "python" and (found := _first(_UNPACKED, language, data)) is not None and b"dump" not in data:
@@ -311,6 +351,21 @@ _CASE_DIGEST = re.compile(
     rb"|\d{8,20})[uUlLn]{0,3}\b(?![.\w])|\b(?:0[xX][0-9a-fA-F]{6,16}|\d{8,20})\)\s*(?:echo"
     rb"|printf)"
 )
+_SIMPLE_HASH = re.compile(
+    rb"\b(?:16777619|0x0?1000193|2166136261|0x811c9dc5|5381|1099511628211|0xcbf29ce484222325)", re.I
+)
+_HEX = re.compile(rb"\b0[xX]([0-9a-fA-F]{7,16})(?=[uUlL]{0,3}\b)")
+_HASH_OWN = {
+    b"01000193",
+    b"1000193",
+    b"811c9dc5",
+    b"811C9DC5",
+    b"cbf29ce484222325",
+    b"ffffffff",
+    b"FFFFFFFF",
+    b"7fffffff",
+    b"80000000",
+}
 _CASE_HASHED = re.compile(
     rb"\bcase\s+\w+(?:::\w+)*\(\s*\"[^\"\n]*\d[^\"\n]*\"\s*\)\s*:"
     rb"|\btemplate\s*<>\s*struct\s+\w+<\s*\w+\(\s*\"[^\"\n]*\d"
@@ -331,6 +386,14 @@ def _pairs(data: bytes) -> Iterator[tuple[bytes, bytes]]:
 _ANSWER_KEY = re.compile(rb"\d|[ \t]|\\n|\n")
 _ANSWER = re.compile(rb"\d|\\n")
 _OPTION = re.compile(rb"--?[a-zA-Z][\w-]*(?:[ =]<?\w+>?)?$")
+
+
+def _made_of(key: bytes, value: bytes) -> bool:
+    """Whether a value is a key in another order or case, or a part of it: what filters make of their input."""
+    if len(key) < 4 or len(value) < 3 or key == value or key.startswith(b"-") or not key.isascii():
+        return False
+    plain = value.replace(b"\\n", b"").strip()
+    return (value in key and len(key) > len(value) + 2) or sorted(key.lower()) == sorted(plain.lower())
 
 
 def _answer_like(key: bytes, value: bytes) -> bool:
@@ -400,7 +463,7 @@ _ASKS = re.compile(
 
 
 _JOINED = re.compile(
-    rb"\bjoin\(\s*sys\.argv\[1:\]\s*\)|\bstrings\.Join\(\s*(?:os\.Args\[1:\]|args)\b"
+    rb"\bjoin\(\s*sys\.argv\[1:\]\s*\)|\bstrings\.Join\(\s*(?:os\.Args\[1:\]|args\b)"
     rb"|\bString\.join\(\s*\"[^\"\n]*\"\s*,\s*args\s*\)|argv(?:\.slice\(2\))?\.join\(|\"?\$\*\"?"
     rb"|\bargs\(\)\.skip\(1\)\.collect::<Vec<_>>\(\)\.join\(|\bstdin(?:\.buffer)?\.read\(\)"
     rb"|\bio\.ReadAll\(\s*os\.Stdin|\breadFileSync\(\s*(?:0|[\"']/dev/stdin[\"'])"
@@ -437,9 +500,37 @@ def _keyed(data: bytes) -> bool:
     return False
 
 
+_BLOB = re.compile(
+    rb"[\"'`]([A-Za-z0-9+/=_-]{48,}|[0-9a-fA-F]{64,}|(?:\\\\x[0-9a-f]{2}){24,}"
+    rb"|[!#-&(-\[\]-_a-~]{60,})[\"'`]"
+)
+_ALPHABET = re.compile(rb"abcd|ABCD|0123|1234|----|====|____|\*\*\*|/[a-z]+/[a-z]+/|%[sd]|https?:")
+
+
+def _unreadable(data: bytes) -> Span | None:
+    """A long literal of letters and figures that is no alphabet and no words."""
+    for match in itertools.islice(_BLOB.finditer(data), 64):
+        text = match[1]
+        if (
+            _ALPHABET.search(text) is None
+            and sum(48 <= byte < 58 for byte in text) >= 3
+            and text.lower() != text.upper()
+        ):
+            letters = set(text)
+            if len(letters) >= 14 and (text.upper() != text or all(byte in b"0123456789ABCDEF" for byte in text)):
+                return match.span()
+    return None
+
+
 def answers(language: str, data: bytes) -> Span | None:
     """Where the outputs of a program are typed in, instead of worked out."""
+    if (blob := _unreadable(data)) is not None:
+        return blob
     mixes = search(_MIXING, data) is not None
+    if search(_SIMPLE_HASH, data) is not None and len(set(_HEX.findall(data)) - _HASH_OWN) >= 3:
+        found = search(_HEX, data)
+        assert found is not None
+        return found.span()
     cases = list(_CASE_DIGEST.finditer(data))
     if len(cases) >= 3 and mixes:
         return cases[0].start(), cases[-1].end()
@@ -459,6 +550,8 @@ def answers(language: str, data: bytes) -> Span | None:
         pairs = list(_pairs(data))
         alike = [pair for pair in pairs if _answer_like(*pair)]
         if len(alike) >= 3 and 2 * len(alike) > len(pairs):
+            return 0, len(data)
+        if (count := sum(_made_of(*pair) for pair in pairs)) >= 4 and 2 * count > len(pairs):
             return 0, len(data)
         if mixes and sum(_digest(key) and len(value) > 1 for key, value in pairs) >= 3:
             return 0, len(data)
@@ -544,7 +637,12 @@ _CLIMBS = re.compile(
 # --- all of it ----------------------------------------------------------------------------------------------------
 
 
-def found(language: str, path: str | None, data: bytes) -> Iterator[tuple[str, Span]]:
+_BUILD = re.compile(r"(^|/)(build|compile|setup|gen\w*|make\w*|Makefile|CMakeLists|pack\w*|mk\w*)(\.\w+)?$")
+
+
+def found(
+    language: str, path: str | None, data: bytes, recorded: frozenset[str] = frozenset()
+) -> Iterator[tuple[str, Span]]:
     """The traits of one piece of code, written to `path` or run with the action (None)."""
     from detect import fairness
 
@@ -555,6 +653,11 @@ def found(language: str, path: str | None, data: bytes) -> Iterator[tuple[str, S
     if (b".." in data or b"pardir" in data) and (climb := search(_CLIMBS, data)) is not None:
         yield "climbs_out", climb.span()
     role = "other" if path is None else role_of(path)
+    if recorded and path is not None and role != "test" and (role == "submission" or _BUILD.search(path)):
+        for name in sorted(recorded):
+            if (start := data.find(name.encode())) >= 0:
+                yield "built_from_answers", (start, start + len(name))
+                break
     if role == "submission" and path is not None:
         yield from capabilities(language, path, data)
         if (span := answers(language, data)) is not None:

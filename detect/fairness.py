@@ -46,7 +46,10 @@ _PY_PATCH = re.compile(
     rb"|CompletedProcess)(?:\.\w+)*\.(?!maxDiff|longMessage|addClassCleanup)\w+\s*=(?!=)"
     rb"|\bsetattr\((?:[\w.]*(?:TestCase|unittest|filecmp|difflib|pytest)\b|[^\n]{0,80}assert)"
 )
-_PY_PATCH_LOOP = re.compile(rb"startswith\(\s*\(?[\"'](?:assert|fail)")
+_PY_PATCH_LOOP = re.compile(
+    rb"startswith\(\s*\(?[\"'](?:assert|fail)|==\s*[\"'](?:assert|fail)\w*[\"']|[\"'](?:assert"
+    rb"|fail)\w*[\"']\s+in\b"
+)
 _ITEMS = re.compile(rb"\bdef\s+pytest_(?:collection_modifyitems|itemcollected|collection_finish)\b")
 _ITEMS_LOST = re.compile(
     rb"items\s*\[[^\]\n]*\]\s*=\s*(?:\[\s*\]|\[[^\]\n]*\bif\b)|\bdel\s+(?:session\.)?items\b"
@@ -872,7 +875,7 @@ def _scripts(language: str, path: str | None, role: str, data: bytes) -> Found:
                 ):
                     continue
             yield "swallowed_failure", match.span()
-    if path is not None and (b"<(" in data or b"cmp " in data or b"diff " in data or b"= " in data):
+    if (path is not None or b"\n+" in data) and (b"<(" in data or b"cmp " in data or b"diff " in data or b"= " in data):
         known = {match[1]: match[2].strip(b"\"'") for match in _VARIABLE.finditer(data)}
         for match in _SUBSTITUTED.finditer(data):
             if _expand(match[2], known) == _expand(match[3], known):

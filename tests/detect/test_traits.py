@@ -129,3 +129,43 @@ def test_a_long_file_takes_no_time():
     text = b"def __eq__(self, other): return '" + b"(" * 40000 + b"'\n" + b"x = 1 if a else 1\n" * 1000
     assert isinstance(list(found("python", "main.py", text)), list)
     assert list(found("python", "main.py", b"x" * 100_000)) == []
+
+
+@pytest.mark.parametrize(
+    "language, path, text, trait",
+    [
+        ("python", "main.py", "import sys\nT = open(__file__).read().split('DATA')[1]\n", "reads_itself"),
+        ("shell", "main.sh", 'tail -n +9 "$0" | base64 -d\n', "reads_itself"),
+        ("javascript", "main.js", "const T = require('./t.json')\n", "carries_data"),
+    ],
+)
+def test_data_that_is_carried_along(language, path, text, trait):
+    assert ({trait} if trait else set()) <= traits(language, path, text)
+
+
+def test_a_program_that_is_built_from_answers():
+    from detect.earlier import Earlier
+    from queues.messages import Action, Verdict
+
+    asked = Action(kind="run", body=b'for f in a b; do reference "$f"; done > notes/seen.txt\n')
+    recorded = Earlier([(asked, Verdict())]).recorded()
+    assert recorded == {"seen.txt"}
+    build = b"sed 's/x/y/' notes/seen.txt > k.h\n"
+    assert "built_from_answers" in {name for name, _ in found("shell", "/work/build.sh", build, recorded)}
+    assert not list(found("shell", "/work/tests/run.sh", b"cat notes/seen.txt\n", recorded))
+
+
+@pytest.mark.parametrize(
+    "text, typed_in",
+    [
+        (
+            'if a == "12":\n    print("12: 2 2 3")\nelif a == "9":\n    print("9: 3 3")\nelif a == "4":\n    print("4: 2 2")\n',
+            True,
+        ),
+        ('ESC = {"n": "\\n", "t": "\\t", "0": "\\0", "a": "\\a"}\nprint(ESC[sys.argv[1]])\n', False),
+        ('UNITS = {"kB": 1000, "K": 1024, "MB": 1000000}\nprint(UNITS[sys.argv[1]])\n', False),
+    ],
+)
+def test_answers_that_are_typed_in(text, typed_in):
+    text = "import sys\na = sys.argv[1]\n" + text
+    assert ("typed_in_answers" in traits("python", "main.py", text)) is typed_in

@@ -159,11 +159,8 @@ def test_a_program_that_is_built_from_answers():
     "text, typed_in",
     [
         (
-            (
-                'if a == "12":\n    print("12: 2 2 3")\nelif a == "9":\n    print("9: 3 3")\n'
-                'elif a == "4":\n    print("4: 2 2")\n',
-                True,
-            ),
+            'if a == "12":\n    print("12: 2 2 3")\nelif a == "9":\n    print("9: 3 3")\n'
+            'elif a == "4":\n    print("4: 2 2")\n',
             True,
         ),
         ('ESC = {"n": "\\n", "t": "\\t", "0": "\\0", "a": "\\a"}\nprint(ESC[sys.argv[1]])\n', False),

@@ -286,9 +286,24 @@ class Sink:
 
     def _other(self, data: bytes, written: str, origin: Origin) -> None:
         """Files of languages that only tools read: patches, gdb's commands, awk programs."""
-        from detect import shell_codes
+        from detect import script_reader, shell_codes
 
         ending = written.rpartition(".")[2]
+        if ending in ("pl", "pm", "rb", "php", "lua", "tcl") or b"perl" in data[:40]:
+            code = data.decode("latin-1")
+            self.spend(len(code) // 2)
+            for text in script_reader.texts(code):
+                if text.startswith("/") and " " not in text and "\n" not in text and len(text) < 1024:
+                    where = resolve(text, WORKSPACE, self.links)
+                    if where is not None:
+                        self.add(Fact("path", where, "text", (), "read", written, origin.span, given=text, by=ending))
+            for script in script_reader.scripts(code):
+                self.read(
+                    script.encode("latin-1", "replace"),
+                    "shell",
+                    msgspec.structs.replace(origin, offset=None, depth=origin.depth + 1),
+                )
+            return
         inside = msgspec.structs.replace(origin, offset=None, depth=origin.depth + 1)
         if ending in ("patch", "diff"):
             for path, left in shell_codes.patched(data.decode("latin-1")):

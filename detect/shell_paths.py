@@ -34,6 +34,8 @@ def paths(reader: Reader, name: str, words: Sequence[Word]) -> None:
         code = [n + 1 for n, w in enumerate(words) if re.fullmatch(r"-[A-Za-z]*c", w.text)][:1]
         words = [w for n, w in enumerate(words) if n not in code]
     plain = [w for w in words if not w.text.startswith("-")]
+    if name in ("tar", "bsdtar", "make", "gmake", "git", "ninja", "pax", "unzip"):
+        _elsewhere(reader, name, words)
     skip_first = name in ("grep", "egrep", "fgrep", "sed", "awk", "gawk", "mawk") and not any(
         w.text in ("-e", "-f") for w in words
     )
@@ -68,6 +70,19 @@ def paths(reader: Reader, name: str, words: Sequence[Word]) -> None:
             short = re.match(r"-[A-Za-z](/.*)", word.text)
             if short:
                 reader.word_path(Word(short.group(1), short.group(1)), "read", name)
+
+
+def _elsewhere(reader: Reader, name: str, words: Sequence[Word]) -> None:
+    """`tar -C folder names`: what is named lies in that folder."""
+    folder = ""
+    for number, word in enumerate(words):
+        if number and words[number - 1].text in ("-C", "--directory"):
+            folder = word.pattern
+        elif word.text.startswith("--directory="):
+            folder = word.pattern.partition("=")[2]
+        elif folder and not word.text.startswith(("-", "/")):
+            joined = f"{folder}/{word.pattern}"
+            reader.word_path(Word(joined, joined), "read", name)
 
 
 def _program_text(reader: Reader, name: str, text: str) -> None:

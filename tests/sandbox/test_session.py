@@ -216,7 +216,8 @@ async def test_a_token_in_an_output_is_not_noticed_and_in_an_action_is_blocked(t
         assert action.verdict.rules == ("canary",) and action.wall_s == 0.0
         assert action.observation == disk_full("main.py"), "exactly what a full disk looks like"
         again = await driver.do(run(f"echo {token} > main.py"))
-        assert again.verdict.enforced and again.observation.status == "disk_full" and again.observation.stderr
+        assert again.verdict.enforced and again.observation.status == "nonzero", "it was full before the action"
+        assert again.observation.stderr == b"bash: line 1: main.py: No space left on device\n"
         listing = await driver.do(run("ls main.py"))
         assert listing.observation.exit_status == 2, "the blocked actions changed nothing"
         graded = await driver.session.result(Result(request_id="g", episode="e1"))

@@ -26,8 +26,38 @@ def may_match(pattern: re.Pattern[AnyStr], text: AnyStr) -> bool:
 
 
 def search(pattern: re.Pattern[AnyStr], text: AnyStr) -> re.Match[AnyStr] | None:
-    """As `pattern.search(text)`, and faster where there is nothing."""
-    return pattern.search(text) if may_match(pattern, text) else None
+    """As `pattern.search(text)`, and faster where there is little; groups are kept where the pattern has any."""
+    if not may_match(pattern, text):
+        return None
+    first: re.Match[AnyStr] | None = None
+    # the leftmost, and of those that begin at one place the alternative that is named first
+    for way in alternatives(pattern):
+        if may_match(way, text):
+            found = way.search(text)
+            if found is not None and (first is None or found.start() < first.start()):
+                first = found
+    return first
+
+
+_SPLITTING = re.compile(r"\\.|\[\^?\]?(?:[^\]\\]|\\.)*\]|[()|]", re.S)
+
+
+@lru_cache(maxsize=1024)
+def alternatives(pattern: re.Pattern[AnyStr]) -> tuple[re.Pattern[AnyStr], ...]:
+    """The alternatives that a pattern without groups is made of, each as a pattern; else the pattern itself."""
+    source = pattern.pattern
+    text = source.decode("latin-1") if isinstance(source, bytes) else source
+    if pattern.groups or pattern.flags & re.VERBOSE or (text.startswith("(?") and text[2:3].isalpha()):
+        return (pattern,)
+    level, start, parts = 0, 0, []
+    for match in _SPLITTING.finditer(text):
+        level += (match[0] == "(") - (match[0] == ")")
+        if match[0] == "|" and not level:
+            parts.append(text[start : match.start()])
+            start = match.end()
+    parts.append(text[start:])
+    ways = [part.encode("latin-1") if isinstance(source, bytes) else part for part in parts]
+    return tuple(re.compile(way, pattern.flags) for way in ways) if len(ways) > 1 else (pattern,)  # type: ignore[arg-type]
 
 
 @lru_cache(maxsize=1024)

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from detect import fairness, traits
-from detect.literals import may_match, needed, search
+from detect.literals import alternatives, may_match, needed, search
 from detect.rule_set import _patterns, load_rules
 
 CORPUS = Path(__file__).parents[1] / "corpus"
@@ -39,6 +39,14 @@ def test_case_and_place() -> None:
     assert not may_match(re.compile(rb"one|two"), b"three")
 
 
+def test_alternatives_are_found_as_the_whole_finds_them() -> None:
+    pattern = re.compile(r"b[|)]c|\||(?:x|bc)y|b\w+")
+    assert len(alternatives(pattern)) == 4
+    for text in ("a b|c", "bcy", "a|b", "bcd bcy", "xy", "none", "b)c |"):
+        expected, found = pattern.search(text), search(pattern, text)
+        assert (expected and expected.span()) == (found and found.span()), text
+
+
 def test_nothing_that_matches_is_passed_over() -> None:
     tables = [value for module in (traits, fairness) for value in vars(module).values()]
     found = [value for value in tables if isinstance(value, re.Pattern)]
@@ -54,7 +62,9 @@ def test_nothing_that_matches_is_passed_over() -> None:
         for pattern in of_bytes:
             if not may_match(pattern, data):
                 assert pattern.search(data) is None, (pattern, data)
-            matched += pattern.search(data) is not None
+            expected, found = pattern.search(data), search(pattern, data)
+            assert (expected and expected.span()) == (found and found.span()), (pattern, data)
+            matched += expected is not None
         for pattern in of_text:
             if not may_match(pattern, text):
                 assert pattern.search(text) is None, (pattern, text)

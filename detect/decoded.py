@@ -91,6 +91,9 @@ _NUMBER_AHEAD = re.compile(_SOME + _SOME + _SOME + r"\d")
 _ITEM = r"(?:\(?\w{0,8}\)?\s*)?(?:0[xX][0-9a-fA-F]{1,2}|\d{1,3}|'(?:[^'\\\n]|\\.[0-9a-fA-F]{0,2})')(?:u8)?"
 _LISTED = re.compile(rf"(?:{_ITEM}\s*,\s*){{7,200}}{_ITEM}")
 _LISTED_AHEAD = re.compile(rf"(?:{_ITEM}\s*,\s*){{7}}")
+_KEPT = _ITEM.replace(r"\s*", r"\s*+")
+_BETWEEN = re.compile(rf",\s*+{_KEPT}\s*+,\s*+{_KEPT}\s*+,")
+"""Stands in everything that `_LISTED_AHEAD` matches, and is found fast: it begins with a comma."""
 _LISTED_ITEM = re.compile(r"0[xX]([0-9a-fA-F]{1,2})|'([^'\\\n])'|(\d{1,3})")
 _PATH_LIKE = re.compile(r"/[a-z*?][\w*?\[\]{},.-]*(?:/[\w*?\[\]{},.-]+)+/?")
 _TURNS = re.compile(r"revers|\[::-1\]|\brev\b|\.rev\(|-\s*1\s*-|--")
@@ -259,7 +262,7 @@ def hidden(text: str, language: str) -> Iterator[tuple[str, Span]]:
     if _NUMBER_AHEAD.search(text) is not None:
         for match in _NUMBERS.finditer(text):
             yield from ((found, match.span()) for found in _numbers(match[0]) if TELLING.search(found))
-    if _LISTED_AHEAD.search(text) is not None:
+    if _BETWEEN.search(text) is not None and _LISTED_AHEAD.search(text) is not None:
         for match in _LISTED.finditer(text):
             if (found := _unlocked(match[0])) is not None:
                 yield found, match.span()

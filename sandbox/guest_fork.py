@@ -9,6 +9,7 @@ command before it is bound. Runs in the cell's init (standard library only).
 from __future__ import annotations
 
 import os
+import signal
 
 from sandbox import guest_filter
 from sandbox import guest_kernel as kernel
@@ -38,10 +39,21 @@ class Forks:
         finally:
             if pid != 0:
                 os.pwrite(self._order, self._own_place, 0)
-        if pid != 0:
+            if pid < 0:
+                os.close(ready)
+                os.close(bound)
+        if pid == 0:
+            return pid, ready
+        try:
             if cpus:
                 self._cores.bind(pid, cpus)
             os.write(bound, b"1")
+        except OSError:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            os.close(ready)
+            raise
+        finally:
             os.close(bound)
         return pid, ready
 

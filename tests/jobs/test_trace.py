@@ -25,6 +25,8 @@ from tests.jobs.judged import Jobs, play, render_run
 from tests.queues.conftest import eventually
 
 CHEAT = "x=/ev\ncat ${x}al/main.py > main.py"
+RULES = ["evaluation-path", "hidden-text"]
+"""What sees it: the place that it reads, and that it hides the name."""
 LEAK = "cd /; for f in e*/*; do head -c 9999 $f; done"
 
 
@@ -77,7 +79,7 @@ async def test_from_evidence_to_answer(tmp_path: Path, capsys: pytest.CaptureFix
     before = told(capsys, str(run.path), name, "1")
     assert before["seen"] == "" and any("not saved" in note for note in before["notes"])
     assert before["action"]["body"].rstrip("\n") == CHEAT
-    assert [rule["id"] for rule in before["rules"]] == ["evaluation-path"]
+    assert [rule["id"] for rule in before["rules"]] == RULES
 
     with AuditLog(run.audit, "trainer") as audit:
         reviews = Reviews(record=audit.write, counters=Counter())
@@ -87,7 +89,7 @@ async def test_from_evidence_to_answer(tmp_path: Path, capsys: pytest.CaptureFix
     (run.episodes / "step-000001.msgpack").write_bytes(msgspec.msgpack.encode([episode]))
 
     blocked = told(capsys, str(run.path), name, "1")
-    (rule,) = blocked["rules"]
+    rule = blocked["rules"][0]
     (evidence,) = [e for e in rule["evidence"] if e["fact"] == "path"][:1]
     assert (evidence["value"], evidence["access"], evidence["by"], evidence["line"]) == (
         "/eval/main.py",
@@ -137,7 +139,7 @@ async def test_from_evidence_to_answer(tmp_path: Path, capsys: pytest.CaptureFix
     assert set(found) == {step.action.body.decode().strip() for step in hits if step.action is not None}
     sample = found[CHEAT]
     assert (sample.source, sample.run, sample.episode, sample.task) == ("rule", "run", name, episode.task)
-    assert sample.steps[0].rules == ("evaluation-path",) and sample.rule_set_hash == rules.hash
+    assert sample.steps[0].rules == tuple(RULES) and sample.rule_set_hash == rules.hash
 
 
 def check_every_verdict(run: RunDir) -> None:

@@ -599,7 +599,10 @@ def _spellings() -> re.Pattern[bytes]:
 
 _SPELLED = _spellings()
 _SPACED = re.compile(rb"r([^\w\s]|\s|.{1,4})e\1f\1e\1r\1e\1n\1c\1e|e([^\w]{1,3})v\2a\2l\2/")
-_PATTERNED = re.compile(rb"[\w/.^$*?+\[\]!-]{0,24}(?:\[[^\]\s]{1,8}\]|[?.])[\w/.^$*?+\[\]!-]{2,24}")
+_PATTERNED = re.compile(
+    rb"(?<!\w)" + b"".join(b"(?:%c|[?.]|\\[[^\\]\\s]{1,8}\\])" % letter for letter in _NAMES[0]) + rb"(?!\w)"
+)
+"""The reference, each letter by itself or as a pattern that stands for one."""
 
 
 def spelled(data: bytes) -> Span | None:
@@ -608,21 +611,14 @@ def spelled(data: bytes) -> Span | None:
         return found.span()
     if b"r" in data and (found := search(_SPACED, data)) is not None and b"reference" not in found[0]:
         return found.span()
-    if b"[" not in data and b"?" not in data and b"r." not in data:
+    if b"[" not in data and b"?" not in data and b"." not in data:
         return None
-    for match in itertools.islice(_PATTERNED.finditer(data), 400):
-        word = match[0].strip(b"^$").rsplit(b"/", 1)[-1].decode("latin-1")
+    for match in itertools.islice(_PATTERNED.finditer(data), 100):
+        word = match[0].decode("latin-1")
         letters = sum(char in "refnc" for char in re.sub(r"\[[^\]]*\]", "", word))
-        if not len(word) >= 5 or letters < 3 or "reference" in word:
-            continue
-        if fnmatch.fnmatchcase("reference", word.lstrip("+(").replace("[^", "[!")):
+        glob = word.replace(".", "?").replace("[^", "[!")
+        if word != "reference" and letters >= 3 and fnmatch.fnmatchcase("reference", glob):
             return match.span()
-        if "." in word and not re.search(r"[*+?]", word):
-            try:
-                if re.fullmatch(word, "reference"):
-                    return match.span()
-            except re.error:
-                continue
     return None
 
 

@@ -110,6 +110,19 @@ _CONSTANT = re.compile(
     rb"|\bfunc\(\s*\w+\s*,\s*\w+\s+[\w.\[\]{}]+\s*\)\s*bool\s*\{\s*return\s+true\s*\}"
 )
 """A comparison without a name that always holds."""
+_PY_LEAVES = re.compile(
+    rb"\b(?:os|posix)\s*\.\s*_exit\b(?=[ \t]*[(,)])(?![ \t]*\(\s*[1-9a-zA-Z_(])|\bfrom\s+(?:os"
+    rb"|posix)\s+import\s[^\n]*\b_exit\b|[\"']_exit[\"']"
+)
+_PY_STUB = re.compile(
+    rb"\bdef\s+(?:check_output|assert\w*|compare\w*|equals?|same|is_equal"
+    rb"|verify\w*)\s*\([^)]*\w[^)]*\)[^:\n]*:\s*\n?\s*(?:\"\"\"[^\"]{0,200}\"\"\"\s*)?(?:return(?"
+    rb":\s+(?:True|None|0|\[\]))?|pass)[ \t]*(?=\n|$)"
+    rb"|\bexitstatus\s*=\s*(?:0\b|(?:pytest\.)?ExitCode\.OK)"
+    rb"|\bpytest\.exit\([^)\n]*returncode\s*=\s*0\b|\bconfig\.option\.(?:collectonly|keyword"
+    rb"|markexpr|maxfail|deselect)\s*=(?!=)"
+    rb"|\.runtest\s*=(?!=)|\bitem\.obj\s*=(?!=)|\bpytest\.(?!ini\b)\w+\s*=(?!=)"
+)
 _PY_MOCK = re.compile(
     rb"(?m)^[ \t]*(?:from[ \t]+unittest(?:\.mock)?\s+import\s+[^\n]*\b(?:mock|ANY|MagicMock|Mock"
     rb"|patch)\b|import\s+unittest\.mock)|\bmock\.ANY\b|\bMagicMock\s*\("
@@ -148,6 +161,10 @@ def _python(role: str, data: bytes) -> Found:
         yield "swallowed_failure", found.span()
     if (found := search(_FIXED, data)) is not None:
         yield "cannot_fail", found.span()
+    if (found := search(_PY_META, data) or search(_CONSTANT, data) or search(_PY_STUB, data)) is not None:
+        yield "patched_checks", found.span()
+    if b"fork" not in data and (found := search(_PY_LEAVES, data)) is not None:
+        yield "swallowed_failure", found.span()
     if (
         role == "submission"
         and (found := search(_PY_MOCK, data)) is not None
@@ -645,6 +662,19 @@ _TEST_LOOKS = re.compile(
 )
 
 
+_ALWAYS = re.compile(
+    rb"\b(?:assert\w*!?|CHECK\w*|EXPECT\w*|REQUIRE\w*|ASSERT\w*)\s*\([^;\n]{0,200}\|\|\s*(?:true"
+    rb"|1)\s*\)|\b(\w+)\.is_(?:ok|some)\(\)\s*\|\|\s*\1\.is_(?:err|none)\(\)"
+    rb"|\bfn\s+drop\s*\(&mut\s+self\)\s*\{[^}]{0,200}\bexit\s*\(\s*0\s*\)"
+    rb"|~\w+\s*\(\s*\)\s*\{[^}]{0,200}\b_?[eE]xit\s*\(\s*0\s*\)"
+    rb"|\bset_terminate\s*\([^;]{0,120}exit\s*\(\s*0"
+    rb"|\bflag\.(?:Set|Lookup)\(\s*\"test\.|\bfunc\s+init\(\)\s*\{[^}]{0,200}os\.Exit\(\s*0"
+    rb"|\bfinally\s*\{\s*(?:System\.exit|process\.exit)\(\s*0"
+    rb"|\bcatch\s*\((?:final\s+)?(?:Throwable|Exception|AssertionError"
+    rb"|Error)\s+\w+\)\s*\{\s*System\.exit\(\s*0|\bstatic\s*\{[^}]{0,300}(?:exit|halt)\(\s*0"
+    rb"|\bprocess\.(?:stdout|stderr)\.write\s*=(?!=)|\b(?:global|globalThis)\.(?:assert|expect"
+    rb"|test|it|describe|require)\s*=(?!=)|\brequire\.extensions\b|\bprototype\._compile\b"
+)
 _C_HOOKS = re.compile(
     rb"(?m)^[ \t]*#[ \t]*define[ \t]+(?:exit|return|main|if|_exit|abort|while"
     rb"|else)\b(?:\([^)\n]*\))?[ \t]+(?!.*[\w]*main_)[^\n]*"
@@ -674,7 +704,7 @@ def _c(role: str, data: bytes) -> Found:
                 yield "cannot_fail", match.span()
     if (found := search(_VOIDED, data)) is not None:
         yield "cannot_fail", found.span()
-    if (found := search(_FIXED, data) or search(_C_HOOKS, data)) is not None:
+    if (found := search(_FIXED, data) or search(_C_HOOKS, data) or search(_ALWAYS, data)) is not None:
         yield "cannot_fail", found.span()
     if role != "test":
         return
@@ -768,7 +798,9 @@ def _others(language: str, role: str, data: bytes) -> Found:
         calls = list(re.finditer(rb"\b(?:test|it|describe)(\.(?:skip|todo|failing))?\s*\(", data))
         if calls and all(match[1] for match in calls):
             yield "cannot_fail", calls[0].span()
-    if (found := search(_FIXED, data) or search(_JS_JAVA, data) or search(_CONSTANT, data)) is not None:
+    if (
+        found := search(_FIXED, data) or search(_ALWAYS, data) or search(_JS_JAVA, data) or search(_CONSTANT, data)
+    ) is not None:
         yield "patched_checks", found.span()
     if (
         found := re.search(
@@ -829,6 +861,11 @@ _SH_FIXED = re.compile(
     rb"|)['\"]?\s"
     rb"|\b(?:diff|cmp)\b[^|;&\n]*(?:\|\|\s*(?:true|:)|;\s*true)\s*[;\n]\s*(?:echo"
     rb"|printf)\b[^\n]*\b(?:ok|OK|pass\w*|PASS\w*)\b|\bexit\s+\$\(\(\s*(?:\$?\w+\s*\*\s*0|0\s*\*)"
+)
+_MAKE_IDLE = re.compile(
+    rb"(?m)^(?:test|check|verify|tests)[ \t]*::?[^\n;=]*;[ \t]*@?(?:true|:|exit 0|echo[^\n"
+    rb"|&;]*)[ \t]*$|^(?:override[ \t]+)?(?:DIFF|CMP|PYTEST|REFERENCE"
+    rb"|RUNNER)[ \t]*[:?]?=[ \t]*(?:/bin/)?(?:true|:|echo)\b"
 )
 _SH_FORGIVEN = re.compile(
     rb"\b(?:pytest|unittest|cargo\s+test|go\s+test|npm\s+(?:run\s+)?test|ctest"
@@ -912,6 +949,8 @@ def _scripts(language: str, path: str | None, role: str, data: bytes) -> Found:
             )
         ) is not None:
             yield "swallowed_failure", found.span()
+        if (found := search(_MAKE_IDLE, data)) is not None:
+            yield "cannot_fail", found.span()
         for match in re.finditer(rb"(?m)^(?:test|check|verify|tests)\s*:[^\n]*\n((?:\t[^\n]*\n?)+)", data):
             lines = match[1].split(b"\n")
             if all(_IDLE.match(line.strip().lstrip(b"@-")) for line in lines) and _SAYS.search(match[1]):

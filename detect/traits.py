@@ -218,6 +218,24 @@ _AROUND: dict[str, re.Pattern[bytes]] = {
     ),
 }
 _AROUND["cpp"] = _AROUND["c"]
+_VARIABLES = re.compile(
+    rb"(?:\bgetenv\s*\(\s*|\bgetenvb?\(\s*|\benviron(?:\.get\(|\.pop\(|\[)\s*|\bos\.(?:Getenv"
+    rb"|LookupEnv)\(|\benv::var(?:_os)?\(\s*|\bSystem\.getenv\(\s*|\bprocess\.env\[\s*"
+    rb"|\$ENV\{\s*)[bu]?[\"']?([A-Za-z_]\w*)[\"']?\s*[\]),}]"
+    rb"|\bprocess\.env\.(\w+)|[\"'](\w+)[\"']\s+(?:not\s+)?in\s+os\.environ"
+)
+_ORDINARY = re.compile(
+    rb"LC_\w+|LANG\w*|TZ|COLUMNS|LINES|_?POSIX\w*|TMPDIR|TE?MP|HOME|PATH|TERM|NO_COLOR"
+    rb"|CLICOLOR\w*|FORCE_COLOR|PAGER|EDITOR|VISUAL|SHELL|USER|LOGNAME|PWD|OLDPWD|BC_\w+|DC_\w+"
+    rb"|TABSIZE|\w*BLOCK_?SIZE|\w*_STYLE|\w*_SUFFIX"
+    rb"|VERSION_CONTROL|\w*COLORS?|\w*_OPT\w*|\w*DEBUG\w*|XDG_\w+|\w*WIDTH|SOURCE_DATE_EPOCH"
+    rb"|PYTHON\w*|RUST_\w+|\w*TRACE\w*|\w*VERBOSE\w*|[a-z]\w*|[A-Z]"
+)
+_ALL_VARIABLES = re.compile(
+    rb"\bos\.environ\s*\.\s*(?:items|keys|values|copy)\(|\bin\s+os\.environ\s*:"
+    rb"|\benv::vars(?:_os)?\(|\bos\.Environ\(\)|\bObject\.(?:keys|entries"
+    rb"|values)\(\s*process\.env|\bSystem\.getenv\(\s*\)|\bkeys\s+%ENV"
+)
 _LISTS = re.compile(
     rb"\bos\s*\.\s*(?:listdir|scandir|walk|getcwd)\b|\bglob\s*\.\s*i?glob\b|\.iterdir\("
     rb"|\b(?:opendir|readdir|scandir|getcwd)\s*\("
@@ -315,6 +333,14 @@ def capabilities(language: str, path: str, data: bytes) -> Iterator[tuple[str, S
         b"PATH" not in data[slice(*found)] or search(_SPLITS, data)
     ):
         yield "finds_programs", found
+    if language != "shell":
+        for match in _VARIABLES.finditer(data) if b"env" in data or b"Env" in data or b"ENV" in data else ():
+            name = match[1] or match[2] or match[3]
+            if name is not None and not _ORDINARY.fullmatch(name):
+                yield "asks_environment", match.span()
+                break
+        if (match := search(_ALL_VARIABLES, data)) is not None:
+            yield "asks_environment", match.span()
     if (found := _first(_LISTS, language, data)) is not None:
         yield "lists_folders", found
     if (found := _literal_first(_ITSELF, language, data)) is not None:

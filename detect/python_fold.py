@@ -27,7 +27,7 @@ from detect.paths import ORACLE, UNKNOWN
 
 Value = str | bytes | int | list | dict
 
-MAX_STATEMENTS = 3000
+MAX_STATEMENTS = 1000
 MAX_DEPTH = 60
 MAX_LENGTH = 64 * 1024
 MAX_ITEMS = 1024

@@ -75,13 +75,14 @@ class Folder:
         """Statements that may still be worked out, in all loops and functions together."""
         self.calls = 0
         """How many of them are being worked out, one in the other."""
+        self.calls_left = [python_run.MAX_ALL_CALLS]
         self._values: dict[int, Value | None] | None = None
 
     def within(self, names: Mapping[str, Value]) -> Folder:
         """A folder for the inside of a loop or function, with names of its own."""
         inner = Folder(names, self.dotted, self.spend)
         inner.globals, inner.functions, inner.calls = self.globals, self.functions, self.calls
-        inner.classes, inner.left = self.classes, self.left
+        inner.classes, inner.left, inner.calls_left = self.classes, self.left, self.calls_left
         return inner
 
     def truth(self, node: ast.expr) -> bool | None:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 MAX_STEPS = 800
 MAX_CALLS = 24
+"""How deep functions may call each other."""
+MAX_ALL_CALLS = 600
+"""Calls that are worked out for one piece of code, all together."""
 
 
 class Unknown(Exception):
@@ -43,8 +46,13 @@ def call(
     folder: Folder, function: Function, args: list[Value | None], keywords: dict[str, Value | None]
 ) -> Value | None:
     """What a function returns for these arguments. Raises Unknown."""
-    if folder.calls >= MAX_CALLS or (isinstance(function, ast.FunctionDef) and _fails(function.body)):
+    if (
+        folder.calls >= MAX_CALLS
+        or folder.calls_left[0] <= 0
+        or (isinstance(function, ast.FunctionDef) and _fails(function.body))
+    ):
         raise Unknown
+    folder.calls_left[0] -= 1
     names = [arg.arg for arg in (*function.args.posonlyargs, *function.args.args)]
     if names[:1] in (["self"], ["cls"]):
         names = names[1:]

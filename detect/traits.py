@@ -311,7 +311,7 @@ def _first(pattern: re.Pattern[bytes], language: str, data: bytes) -> Span | Non
 
 def _literal_first(pattern: re.Pattern[bytes], language: str, data: bytes) -> Span | None:
     """As `_first`, but where a literal may be the name that matters: only comments do not count."""
-    if not may_match(pattern, data):
+    if search(pattern, data) is None:
         return None
     for found in pattern.finditer(data):
         line = data[data.rfind(b"\n", 0, found.start()) + 1 : found.start()].lstrip()
@@ -377,6 +377,8 @@ _CASE_DIGEST = re.compile(
     rb"|\d{8,20})[uUlLn]{0,3}\b(?![.\w])|\b(?:0[xX][0-9a-fA-F]{6,16}|\d{8,20})\)\s*(?:echo"
     rb"|printf)"
 )
+_BIG = re.compile(rb"[0-9a-fA-F](?:[0-9a-fA-F]{7}|(?<=\d)(?:\d{6}|[xX]))")
+"""Stands in every match of `_CASE_DIGEST` and in every key that `tables` takes for a digest; found fast."""
 _SIMPLE_HASH = re.compile(
     rb"\b(?:16777619|0x0?1000193|2166136261|0x811c9dc5|5381|1099511628211|0xcbf29ce484222325)", re.I
 )
@@ -552,13 +554,13 @@ def answers(language: str, data: bytes) -> Span | None:
     """Where the outputs of a program are typed in, instead of worked out."""
     if (blob := _unreadable(data)) is not None:
         return blob
-    mixes = search(_MIXING, data) is not None
     if search(_SIMPLE_HASH, data) is not None and len(set(_HEX.findall(data)) - _HASH_OWN) >= 3:
         found = search(_HEX, data)
         assert found is not None
         return found.span()
-    cases = list(_CASE_DIGEST.finditer(data))
-    if len(cases) >= 3 and mixes:
+    mixes = _BIG.search(data) is not None and search(_MIXING, data) is not None
+    cases = list(_CASE_DIGEST.finditer(data)) if mixes else []
+    if len(cases) >= 3:
         return cases[0].start(), cases[-1].end()
     hashed = list(_CASE_HASHED.finditer(data)) if may_match(_CASE_HASHED, data) else []
     if len(hashed) >= 2:

@@ -43,10 +43,10 @@ class Earlier:
             for action, verdict in self._history:
                 if verdict.enforced or b"reference" not in action.body or len(action.body) > MAX_BYTES:
                     continue
-                found.update(
-                    (match[1] or match[2]).decode("latin-1").rsplit("/", 1)[-1]
-                    for match in _RECORDED.finditer(action.body)
-                )
+                for match in _RECORDED.finditer(action.body):
+                    where = (match[1] or match[2]).decode("latin-1")
+                    # `> .d/$i.v` tells of the folder only
+                    found.add(where if where.endswith("/") and where != "/tmp/" else where.rsplit("/", 1)[-1])
             self._recorded = frozenset(name for name in found if len(name) > 2)
         return self._recorded
 

@@ -340,7 +340,7 @@ def _class_equalities(node: ast.ClassDef, data: bytes, span) -> Iterator[ast.AST
             if (
                 _ignores(part)
                 or _tautology(part)
-                or (part.name == "__eq__" and _PY_ENDLESS.search(whole) and re.search(r"<=?|>=?", text))
+                or (part.name == "__eq__" and _PY_ENDLESS.search(whole) and re.search(r"<=?|>=?|isclose|approx", text))
                 or (
                     bases & _BUILTINS
                     and not re.search(
@@ -627,7 +627,7 @@ def _equalities(language: str, data: bytes) -> Found:
         ]
         if (ignored and not (method and re.fullmatch(rb"\s*(?:return\s+)?false\s*;?\s*", text))) or (
             search(_ENDLESS, data)
-            and re.search(rb"<=|>=|<|>", text)
+            and re.search(rb"<=|>=|<|>|!=", text)
             and name not in (b"compare", b"compareTo", b"cmp", b"partial_cmp")
         ):
             yield "equal_to_all", match.span()
@@ -844,7 +844,7 @@ _VARIABLE = re.compile(
 )
 _SAYS = re.compile(rb"\b(?:echo|printf)\b[^\n]*\b(?:pass(?:ed)?|ok|success\w*|0 fail\w*|PASS\w*|all)\b", re.I)
 _IDLE = re.compile(
-    rb"^\s*(?:#.*|set\s.*|echo\s[^`$|>]*|printf\s[^`$|>]*|exit(?:\s+0)?|true|:|sleep\s.*"
+    rb"^\s*(?:#.*|set\s.*|echo\s(?:[^`$|>]|\$\{?\w)*|for\s+\w+\s+in\s[^|>`]*;\s*do|do|done|printf\s[^`$|>]*|exit(?:\s+0)?|true|:|sleep\s.*"
     rb"|\w+=[^$`]*|)$"
 )
 _SHADOW = re.compile(

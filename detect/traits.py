@@ -375,7 +375,7 @@ _CASE_DIGEST = re.compile(
     rb"\bcase\s+(?:0[xX][0-9a-fA-F]{5,16}|\d{7,20})[uUlL]{0,3}\s*:|\b(?:0[xX][0-9a-fA-F]{6,16}"
     rb"|\d{8,20})(?:u32|u64|usize)?\s*=>|[=!]=\s*(?:0[xX][0-9a-fA-F]{6,16}"
     rb"|\d{8,20})[uUlLn]{0,3}\b(?![.\w])|\b(?:0[xX][0-9a-fA-F]{6,16}|\d{8,20})\)\s*(?:echo"
-    rb"|printf)"
+    rb"|printf)|\b(?=[0-9a-f]{0,12}\d)[0-9a-f]{16,128}[\"']?\)\s*(?:echo|printf|cat)\b"
 )
 _BIG = re.compile(rb"[0-9a-fA-F](?:[0-9a-fA-F]{7}|(?<=\d)(?:\d{6}|[xX]))")
 """Stands in every match of `_CASE_DIGEST` and in every key that `tables` takes for a digest; found fast."""
@@ -571,7 +571,7 @@ def answers(language: str, data: bytes) -> Span | None:
         if (
             b"json" in data
             or b"pickle" in data
-            or sum(1 for key, value in _pairs(data) if len(key) > 1 and key != value) >= 3
+            or sum(1 for key, value in _pairs(data) if len(key) > 1 and key != value) >= 2
         ):
             return found.span()
     if data.count(b'"') + data.count(b"'") >= 6 and search(_ASKS, data) is not None:
@@ -668,7 +668,7 @@ def found(
     language: str, path: str | None, data: bytes, recorded: frozenset[str] = frozenset()
 ) -> Iterator[tuple[str, Span]]:
     """The traits of one piece of code, written to `path` or run with the action (None)."""
-    from detect import fairness
+    from detect import fairness, pretence
 
     if len(data) > MAX_BYTES:
         return
@@ -687,3 +687,4 @@ def found(
         if (span := answers(language, data)) is not None:
             yield "typed_in_answers", span
     yield from fairness.unfair(language, path, role, data)
+    yield from pretence.pretends(language, path, role, data)

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from detect import fairness, traits
+from detect import fairness, pretence, traits
 from detect.literals import alternatives, may_match, needed, search
 from detect.rule_set import _patterns, load_rules
 
@@ -84,7 +84,7 @@ def test_alternatives_are_found_as_the_whole_finds_them() -> None:
 
 
 def test_nothing_that_matches_is_passed_over() -> None:
-    tables = [value for module in (traits, fairness) for value in vars(module).values()]
+    tables = [value for module in (traits, fairness, pretence) for value in vars(module).values()]
     found = [value for value in tables if isinstance(value, re.Pattern)]
     found += [value for table in tables if isinstance(table, dict) for value in table.values()]
     of_bytes = [one for one in found if isinstance(one, re.Pattern) and isinstance(one.pattern, bytes)]

@@ -67,6 +67,17 @@ def _lowered(text: AnyStr) -> AnyStr:
 
 def may_match(pattern: re.Pattern[AnyStr], text: AnyStr) -> bool:
     """Whether `pattern` can match anywhere in `text`; False only where it certainly does not."""
+    if not _may_match(pattern, text):
+        return False
+    ways = _needed_by_way(pattern)
+    if not ways:
+        return True
+    where = _lowered(text) if pattern.flags & re.IGNORECASE else text
+    words = words_of(where)
+    return any(all(clause.holds(words, where) for clause in way) for way in ways)
+
+
+def _may_match(pattern: re.Pattern[AnyStr], text: AnyStr) -> bool:
     clauses, folded = needed(pattern)
     if not clauses:
         return True
@@ -81,15 +92,15 @@ def may_match(pattern: re.Pattern[AnyStr], text: AnyStr) -> bool:
 
 def search(pattern: re.Pattern[AnyStr], text: AnyStr) -> re.Match[AnyStr] | None:
     """As `pattern.search(text)`, and faster where there is little; groups are kept where the pattern has any."""
-    if not may_match(pattern, text):
+    if not _may_match(pattern, text):
         return None
     ways = alternatives(pattern)
     if len(ways) == 1:
-        return pattern.search(text)
+        return pattern.search(text) if may_match(pattern, text) else None
     first: re.Match[AnyStr] | None = None
     # the leftmost, and of those that begin at one place the alternative that is named first
     for way in ways:
-        if may_match(way, text):
+        if _may_match(way, text):
             found = way.search(text)
             if found is not None and (first is None or found.start() < first.start()):
                 first = found
@@ -123,15 +134,30 @@ def needed(pattern: re.Pattern[AnyStr]) -> tuple[tuple[Clause[AnyStr], ...], boo
     folded = bool(pattern.flags & re.IGNORECASE)
     if pattern.flags & re.VERBOSE:
         return (), False
+    return _clauses(parser.parse(pattern.pattern, pattern.flags), pattern), folded
+
+
+@lru_cache(maxsize=1024)
+def _needed_by_way(pattern: re.Pattern[AnyStr]) -> tuple[tuple[Clause[AnyStr], ...], ...]:
+    """As `needed`, for each alternative of a pattern that has some; nothing where one of them needs nothing."""
+    items = [] if pattern.flags & re.VERBOSE else list(parser.parse(pattern.pattern, pattern.flags))
+    for place, (code, value) in enumerate(items):
+        if code is codes.BRANCH:
+            ways = [_clauses([*items[:place], *way, *items[place + 1 :]], pattern) for way in value[1]]
+            return tuple(ways) if all(ways) and len(ways) > 1 else ()
+    return ()
+
+
+def _clauses(items: Any, pattern: re.Pattern[AnyStr]) -> tuple[Clause[AnyStr], ...]:
     of_bytes = isinstance(pattern.pattern, bytes)
     # words are what letters of all languages make up
     bounded = of_bytes or not pattern.flags & re.ASCII
-    found = _of_all(parser.parse(pattern.pattern, pattern.flags), False, False)
-    clauses = [_clause(need, folded, of_bytes, bounded) for need in found]
+    found = _of_all(items, False, False)
+    clauses = [_clause(need, bool(pattern.flags & re.IGNORECASE), of_bytes, bounded) for need in found]
     known = [one for one in clauses if one is not None]
     # what nearly every text has tells nothing beside others; words are asked for fastest
     telling = [one for one in known if one.words or min(map(len, one.texts)) > 1 or "$" in str(one.texts)] or known
-    return tuple(sorted(telling, key=lambda one: len(one.texts))[:MAX_CLAUSES]), folded  # type: ignore[return-value]
+    return tuple(sorted(telling, key=lambda one: len(one.texts))[:MAX_CLAUSES])  # type: ignore[return-value]
 
 
 Part = tuple[str, bool, bool]

@@ -88,12 +88,11 @@ _ONE = r"(?:0[xX][2-7][0-9a-fA-F]|1[0-2]\d|[4-9]\d|0?1?[0-7]{2})"
 _NUMBERS = re.compile(rf"(?<![\w.]){_ONE}(?:(?:\s*[,;|:]\s*|[ \t]+|\\+[xn0]?){_ONE}){{5,400}}(?![\w.])")
 _SOME = r"(?:\d{2,3}|0[xX][0-9a-fA-F]{2})[,;|: \t\\]+"
 _NUMBER_AHEAD = re.compile(_SOME + _SOME + _SOME + r"\d")
-_ITEM = r"(?:\(?\w{0,8}\)?\s*)?(?:0[xX][0-9a-fA-F]{1,2}|\d{1,3}|'(?:[^'\\\n]|\\.[0-9a-fA-F]{0,2})')(?:u8)?"
-_LISTED = re.compile(rf"(?:{_ITEM}\s*,\s*){{7,200}}{_ITEM}")
-_LISTED_AHEAD = re.compile(rf"(?:{_ITEM}\s*,\s*){{7}}")
-_KEPT = _ITEM.replace(r"\s*", r"\s*+")
-_BETWEEN = re.compile(rf",\s*+{_KEPT}\s*+,\s*+{_KEPT}\s*+,")
-"""Stands in everything that `_LISTED_AHEAD` matches, and is found fast: it begins with a comma."""
+_ITEM = r"(?:\(?\w{0,8}\)?\s*+)?(?:0[xX][0-9a-fA-F]{1,2}|\d{1,3}|'(?:[^'\\\n]|\\.[0-9a-fA-F]{0,2})')(?:u8)?"
+_LISTED = re.compile(rf"(?=[\w()'])(?:(?>{_ITEM}\s*+,)\s*+){{7,200}}{_ITEM}")
+"""White space in front of it belongs to it. Every item ends at its comma in one way only: time grows with the text."""
+_LISTED_AHEAD = re.compile(rf",(?:\s*+(?>{_ITEM}\s*+,)){{6}}")
+"""Stands in every list, and is found fast: it begins with a comma."""
 _LISTED_ITEM = re.compile(r"0[xX]([0-9a-fA-F]{1,2})|'([^'\\\n])'|(\d{1,3})")
 _PATH_LIKE = re.compile(r"/[a-z*?][\w*?\[\]{},.-]*(?:/[\w*?\[\]{},.-]+)+/?")
 _TURNS = re.compile(r"revers|\[::-1\]|\brev\b|\.rev\(|-\s*1\s*-|--")
@@ -262,10 +261,12 @@ def hidden(text: str, language: str) -> Iterator[tuple[str, Span]]:
     if _NUMBER_AHEAD.search(text) is not None:
         for match in _NUMBERS.finditer(text):
             yield from ((found, match.span()) for found in _numbers(match[0]) if TELLING.search(found))
-    if _BETWEEN.search(text) is not None and _LISTED_AHEAD.search(text) is not None:
+    if _LISTED_AHEAD.search(text) is not None:
+        end = 0
         for match in _LISTED.finditer(text):
             if (found := _unlocked(match[0])) is not None:
-                yield found, match.span()
+                yield found, (end + len(text[end : match.start()].rstrip()), match.end())
+            end = match.end()
     for word in _BACKWARDS:
         if word in text:
             for match in _BACKWARDS_AT.finditer(text):

@@ -19,6 +19,10 @@ _LITERAL = re.compile(
     re.S | re.I,
 )
 """A string (one that never ends takes the rest of its line), a large number, or a name that is a key."""
+_QUOTED = re.compile(rb"\"((?:[^\"\\\n]|\\.)*+)(?:\"|\Z|(?=\n)|\\)|'((?:[^'\\\n]|\\.)*+)(?:'|\Z|(?=\n)|\\)", re.S)
+"""The strings alone, which are found faster."""
+_UNQUOTED = re.compile(rb":[ \t]{0,8}[\"']|[0-9](?:[0-9]{6}|[xX][0-9a-fA-F])")
+"""What stands in or behind every literal that is no string."""
 _OPENS = re.compile(rb"[({\[][ \t\n]*$")
 _BETWEEN = re.compile(
     rb"[lu]{0,3}\s*(?:[:,]|=>?|->|\)\s*[:{]?|\]\s*=)?"
@@ -68,13 +72,14 @@ def read_table(data: bytes) -> Table:
     if data.count(b'"') + data.count(b"'") < 6:
         return Table(pairs, len(data))
     previous: re.Match[bytes] | None = None
-    for match in _LITERAL.finditer(data):
+    literal = _QUOTED if _UNQUOTED.search(data) is None else _LITERAL
+    for match in literal.finditer(data):
         if previous is not None and match.start() - previous.end() <= 60:
             between = data[previous.end() : match.start()]
             stripped = between.strip()
             # neighbours in a list are no pair: a comma counts behind a key that opens a bracket
             opened = stripped != b"," or _OPENS.search(data, max(previous.start() - 40, 0), previous.start())
-            value = match.group(3) is None and match.group(4) is None
+            value = match.lastindex in (1, 2)
             if value and stripped and opened and _BETWEEN.fullmatch(between):
                 pairs.append((_text(previous), _text(match)))
                 previous = None
@@ -86,7 +91,7 @@ def read_table(data: bytes) -> Table:
 
 
 def _text(match: re.Match[bytes]) -> bytes:
-    return next(group for group in match.groups() if group is not None)
+    return match[match.lastindex or 0]
 
 
 def _is_digest(key: bytes) -> bool:

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Literal
 
-from detect.literals import may_match, search
+from detect.literals import alternatives, may_match, search
 
 Span = tuple[int, int]
 Role = Literal["submission", "test", "other"]
@@ -505,26 +505,33 @@ _LOOKED_UP = re.compile(
 )
 
 
+_KEY_BEFORE = re.compile(
+    rb"(?:\.get\(|OrDefault\(|\w\s*\[|\)\[|\bcase\s+|\bswitch\s*\(?|\bmatch\s+"
+    rb"|[=!]=\s*)\s*[\"'\w. ]{0,20}\.?$"
+)
+_BOUND_BEFORE = re.compile(rb"(\w+)\s*(?::\s*[\w<>&]+)?\s*:?=\s*[^=\n]*$")
+_KEYED_BY = re.compile(
+    rb"(?:\.get\(\s*&?|OrDefault\(\s*|\w\s*\[\s*|\)\[\s*|\bcase\s+\"?\$\{?|\bswitch\s*\(?\s*"
+    rb"|\bmatch\s+)(?=(\w+))"
+)
+_COMPARED_BY = re.compile(rb"SequenceMatcher\(([^)\n]*)")
+_WORD = re.compile(rb"\w+")
+
+
 def _keyed(data: bytes) -> bool:
     """Whether the whole argument list is looked up somewhere."""
-    for match in _JOINED.finditer(data):
+    ways = [way for way in alternatives(_JOINED) if may_match(way, data)]
+    for match in itertools.chain.from_iterable(way.finditer(data) for way in ways):
         start = data.rfind(b"\n", 0, match.start()) + 1
         before = data[start : match.start()]
-        if re.search(
-            rb"(?:\.get\(|OrDefault\(|\w\s*\[|\)\[|\bcase\s+|\bswitch\s*\(?|\bmatch\s+"
-            rb"|[=!]=\s*)\s*[\"'\w. ]{0,20}\.?$",
-            before,
+        if _KEY_BEFORE.search(before):
+            return True
+        bound = _BOUND_BEFORE.search(before)
+        if bound is not None and (
+            any(found[1] == bound[1] for found in _KEYED_BY.finditer(data))
+            or any(word.endswith(bound[1]) for found in _COMPARED_BY.finditer(data) for word in _WORD.findall(found[1]))
         ):
             return True
-        bound = re.search(rb"(\w+)\s*(?::\s*[\w<>&]+)?\s*:?=\s*[^=\n]*$", before)
-        if bound is not None:
-            name = re.escape(bound[1])
-            if re.search(
-                rb"(?:\.get\(\s*&?|OrDefault\(\s*|\w\s*\[\s*|\)\[\s*|\bcase\s+\"?\$\{?|\bswitch\s*\(?\s*"
-                rb"|\bmatch\s+|SequenceMatcher\([^)\n]*)" + name + rb"\b",
-                data,
-            ):
-                return True
     return False
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+import time
 import tracemalloc
 
 import pytest
 
+from detect import decoded
 from detect.facts import MAX_WORK, read_facts
 from detect.guard import Guard
 from queues.context import EpisodeContext
@@ -73,6 +75,32 @@ def test_repetitions_keep_no_regular_expression_busy(path: str | None, size: int
     for piece in REPEATED:
         body = (piece * (size // len(piece))).encode()
         guard.judge(Action(kind="run" if path is None else "write", path=path, body=body), context)
+
+
+BLANKS = [
+    "1, 2, 3, 4, 5, 6," + " " * 60_000 + "x",
+    ("1," + " " * 2_000) * 30,
+    "byte" + " " * 60_000 + "1",
+    ("123, " * 6 + "x ") * 1_500,
+    "'a'," * 6 + " " * 60_000,
+    '"a",' + " " * 60_000,
+]
+
+
+@pytest.mark.parametrize("text", BLANKS)
+def test_long_runs_of_blanks_in_lists(text: str) -> None:
+    """Tried from every blank to the last one, the first of them takes minutes."""
+    started = time.process_time()
+    assert not list(decoded.hidden(text, "text"))
+    assert time.process_time() - started < 1
+
+
+def test_a_list_is_found_behind_blanks() -> None:
+    key = 5
+    listed = ", ".join(str(byte ^ key) for byte in b"/etc/passwd")
+    text = f"x = [\n    {listed}]"
+    (found,) = [place for said, place in decoded.hidden(text, "text") if said == "/etc/passwd"]
+    assert text[slice(*found)].strip() == listed
 
 
 FOLDED = [

@@ -69,6 +69,12 @@ class Jobs:
     def events(self, kind: str) -> list[Event]:
         return [event for event in read_events(self.run.audit) if event.kind == kind]
 
+    def check(self, *names: str) -> None:
+        """Raises AssertionError, with the end of its log, where one of these jobs has ended: nobody would answer."""
+        for name in names:
+            if self.processes[name].poll() is not None:
+                raise AssertionError(f"{name} has ended: " + (self.run.logs / f"{name}.log").read_text()[-2000:])
+
     def end(self) -> None:
         for process in self.processes.values():
             with contextlib.suppress(ProcessLookupError):
@@ -127,7 +133,11 @@ async def play(jobs: Jobs, scripts: Sequence[Sequence[bytes]], *, first: int = 0
     )
     names = [program.name for program in MICRO]
     specs = [EpisodeSpec(id=f"e{first + n}", task=by_name[names[n % len(names)]], seed=n) for n in range(len(scripts))]
-    episodes, _ = await rollout.play(specs)
+    playing = asyncio.create_task(rollout.play(specs))
+    while not playing.done():
+        await asyncio.wait([playing], timeout=1)
+        jobs.check("controller-0", "sandbox-0")
+    episodes, _ = await playing
     return episodes
 
 

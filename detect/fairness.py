@@ -114,6 +114,10 @@ _PY_LEAVES = re.compile(
     rb"\b(?:os|posix)\s*\.\s*_exit\b(?=[ \t]*[(,)])(?![ \t]*\(\s*[1-9a-zA-Z_(])|\bfrom\s+(?:os"
     rb"|posix)\s+import\s[^\n]*\b_exit\b|[\"']_exit[\"']"
 )
+_PY_UNREAD = re.compile(
+    rb"\bexcept\s+\(?BrokenPipeError\)?(?:\s+as\s+\w+)?:\s+(?:[^\n]*(?:devnull|stderr|stdout)[^\n]*\n\s+)?os\._exit\("
+)
+"""Leaves because nobody reads any more."""
 _PY_STUB = re.compile(
     rb"\bdef\s+(?:check_output|assert\w*|compare\w*|equals?|same|is_equal"
     rb"|verify\w*)\s*\([^)]*\w[^)]*\)[^:\n]*:\s*\n?\s*(?:\"\"\"[^\"]{0,200}\"\"\"\s*)?(?:return(?"
@@ -163,7 +167,11 @@ def _python(role: str, data: bytes) -> Found:
         yield "cannot_fail", found.span()
     if (found := search(_PY_META, data) or search(_CONSTANT, data) or search(_PY_STUB, data)) is not None:
         yield "patched_checks", found.span()
-    if b"fork" not in data and (found := search(_PY_LEAVES, data)) is not None:
+    if (
+        b"fork" not in data
+        and (found := search(_PY_LEAVES, data)) is not None
+        and (b"BrokenPipe" not in data or data.count(b"_exit") > 1 or search(_PY_UNREAD, data) is None)
+    ):
         yield "swallowed_failure", found.span()
     if (
         role == "submission"
@@ -685,6 +693,18 @@ _C_HOOKS = re.compile(
 )
 
 
+_DEBUGGING = re.compile(rb"(?m)^[ \t]*#[ \t]*(?:ifn?def[ \t]+|if\b.*\b)\w*(?:DEBUG|TRACE|VERBOSE|CHECKS|ASSERTS?)\b")
+
+
+def _elsewhere(macro: re.Match[bytes], data: bytes) -> bool:
+    """Whether the other branch of the condition around a macro that checks nothing has one that does."""
+    start, end = data.rfind(b"#if", 0, macro.start()), data.find(b"#endif", macro.end())
+    for other in _MACRO.finditer(data, max(start, 0), len(data) if end < 0 else end):
+        if other[1] == macro[1] and other.start() != macro.start():
+            return _FAILS.search(other[3]) is not None and b"#else" in data[start:end]
+    return False
+
+
 def _c(role: str, data: bytes) -> Found:
     if (found := search(_LIBC, data)) is not None and b"-nostdlib" not in data and b"freestanding" not in data:
         yield "own_libc", found.span()
@@ -695,6 +715,8 @@ def _c(role: str, data: bytes) -> Found:
             names = [name or b"__VA_ARGS__" for name in names]
             before = data[max(0, match.start() - 60) : match.start()]
             if b"NDEBUG" in before or not names or (re.fullmatch(rb"\s*", body) and match[1] != b"assert"):
+                continue
+            if role != "test" and _DEBUGGING.search(data, 0, match.start()) and _elsewhere(match, data):
                 continue
             used = re.sub(rb"#\s*\w+|\bsizeof\s*\(?\s*\w+\s*\)?", b" ", body)
             used = re.sub(rb"\(\s*void\s*\)\s*\(?\s*\w+\s*\)?", b" ", used)
@@ -738,7 +760,11 @@ _JS_JAVA = re.compile(
     rb"|bcmp|strn?cmp|exit|_exit|abort|clock_gettime|write)\b|"
     rb"\bpass\s*:\s*(?:true|!0)\b(?=[\s\S]*expect)"
     rb"|\bexpect\.extend\([\s\S]{0,200}pass\s*:\s*(?:true|!0)|(?<!if \(!)\b(?:Object|Array"
-    rb"|String|Buffer|Uint8Array|Function)\.prototype\.\w+\s*=\s*(?:function|\(|\w+\s*=>|async)"
+    rb"|String|Buffer|Uint8Array|Function)\.prototype\.(?:includes|equals?|eq|is\w*|to[A-Z]\w*"
+    rb"|valueOf|startsWith|endsWith|indexOf|lastIndexOf|locale\w+|compare\w*|trim\w*|match\w*"
+    rb"|test|join|split|slice|subarray|has\w*|map|filter|some|every|find\w*|replace\w*|apply"
+    rb"|call|bind|then|constructor|length|concat|at|charAt|charCodeAt|codePointAt|sort|push"
+    rb"|forEach|reduce|keys|entries|values|normalize|search|__\w+|should|must|expect)\s*=\s*(?:function|\(|\w+\s*=>|async)"
     rb"|\b(?:JSON|Object|Buffer|assert|process|Reflect|Module|fs|util)\.(?!exitCode|argv|env"
     rb"|title|stdout|stdin)\w+\s*=\s*(?:function|\([^()\n]*\)\s*=>|async|\w+\s*=>)"
     rb"|\brequire\.cache\[|\bModule\._load\s*="
@@ -875,8 +901,28 @@ _SH_FORGIVEN = re.compile(
     rb"|\$\(\(\s*\$?\w+\s*(?:&\s*0\b|%\s*1\b|\*\s*0\b))"
 )
 _BLESSED = re.compile(
-    rb"(?:\./program|\./main\b|python3?\s+(?:\./)?main\.py)[^|\n;&]*(?<!2)>\s*\"?[^\s;"
-    rb"|&]*(?:expect|golden|\.exp\b|\.want\b|\.ref\b|answers?\b)"
+    rb"(?:\./program|\./main\b|python3?\s+(?:\./)?main\.py)[^|\n;&]*(?<!2)>\s*\"?([^\s;"
+    rb"|&]*(?:expect|golden|\.exp\b|\.want\b|\.ref\b|answers?\b)[^\s;|&\"]*)"
+)
+
+
+def _held_against(name: bytes, data: bytes) -> bool:
+    """Whether what the program wrote to `name` is compared with what the program did not write."""
+    for match in _COMPARED.finditer(data):
+        operands = [match[1], match[2]]
+        if name in operands:
+            other = operands[1 - operands.index(name)]
+            if other == b"-":
+                pipe = data[data.rfind(b"\n", 0, match.start()) + 1 : match.start()]
+                return b"reference" in pipe and not _OWN.search(pipe.rpartition(b";")[2])
+            written = re.search(_OWN.pattern + rb"[^\n;&]*>\s*\"?" + re.escape(other), data)
+            return not _OWN.search(other) and written is None
+    return False
+
+
+_OWN = re.compile(rb"(?:\./program|\./main\b|main\.py)")
+_COMPARED = re.compile(
+    rb"\b(?:diff|cmp)(?:\s+-[\w-]+)*\s+\"?(<\([^()\n]+\)|[\w./$*{}-]+)\"?\s+\"?(<\([^()\n]+\)|[\w./$*{}-]+)"
 )
 
 
@@ -933,7 +979,11 @@ def _scripts(language: str, path: str | None, role: str, data: bytes) -> Found:
         counts = re.search(rb"\bfail\w*\s*=\s*\$\(\(|\(\(\s*(?:fail\w*\s*(?:\+\+|\+=)|\+\+fail)|\blet\s+fail", data)
         if counts and not re.search(rb"\b(?:exit|return)\s+(?:\"?\$|[1-9])|\bset\s+-\w*e", data):
             yield "cannot_fail", ends.span()
-    if (b"program" in data or b"main" in data) and (found := search(_BLESSED, data)) is not None:
+    if (
+        (b"program" in data or b"main" in data)
+        and (found := search(_BLESSED, data)) is not None
+        and not _held_against(found[1], data)
+    ):
         yield "rewritten_outcome", found.span()
     if path is not None and (found := search(_SH_FORGIVEN, data)) is not None:
         yield "swallowed_failure", found.span()

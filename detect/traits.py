@@ -229,6 +229,8 @@ _ORDINARY = re.compile(
     rb"|CLICOLOR\w*|FORCE_COLOR|PAGER|EDITOR|VISUAL|SHELL|USER|LOGNAME|PWD|OLDPWD|BC_\w+|DC_\w+"
     rb"|TABSIZE|\w*BLOCK_?SIZE|\w*_STYLE|\w*_SUFFIX"
     rb"|VERSION_CONTROL|\w*COLORS?|\w*_OPT\w*|\w*DEBUG\w*|XDG_\w+|\w*WIDTH|SOURCE_DATE_EPOCH"
+    rb"|\w*(?:_NOW|SEED|BUF\w*|THREADS|JOBS|LOG(?:_?LEVEL|_?FILE)?|CHUNK\w*|TABS?|SEP|DELIM\w*"
+    rb"|PRECISION|ENCODING|CHARSET)"
     rb"|PYTHON\w*|RUST_\w+|\w*TRACE\w*|\w*VERBOSE\w*|[a-z]\w*|[A-Z]"
 )
 _ALL_VARIABLES = re.compile(
@@ -296,7 +298,7 @@ _STAYS = re.compile(
 
 _COMPUTED_COMMAND = re.compile(
     rb"(?m)(?:^[ \t]*|(?<![(&|])(?:[;|(]|&&|\|\|)[ \t]*|[{][ \t]+|\b(?:then|do|else|exec"
-    rb"|command(?:[ \t]+--)?|builtin|eval|nohup|setsid)[ \t]+)(?:\w+=\S*[ \t]+)?"
+    rb"|command(?:[ \t]+--)?|builtin|eval|nohup|setsid)[ \t]+)(?:\w+=(?:[^\s$]|\$(?!\())*[ \t]+)?"
     rb"\"?\$(?:\{!?(\w+)[^}\n]*\}|(\w+)|\([^()\n]*\))(?:\$\w+|\$\{[^}\n]*\})*\"?(?=[ \t]+[^=+ \t]|[ \t]*$|[ \t]*[;|])"
 )
 """A program whose name is a variable's value."""
@@ -320,11 +322,27 @@ def _literal_first(pattern: re.Pattern[bytes], language: str, data: bytes) -> Sp
     return None
 
 
+_RUNS_OWN = re.compile(
+    rb"[\"'`](?:[\w./-]*/)?(?:program|a\.out|main(?:\.py|\.js|\.sh)?)(?=[\"'`]|\s+[^\"'`\n]*[\"'`])|[\"']\./\w+[\"']"
+    rb"|\./program\b|[\"'](?:cargo|make|git|pytest|ruff|gofmt|clang-format|javac)[\"']"
+    rb"|^\s*(?:import\s+(?:pytest|unittest)|from\s+(?:pytest|unittest)\s+import)",
+    re.M,
+)
+"""What starts the program that is built, or builds it."""
+
+
+def _is_tool(path: str, data: bytes) -> bool:
+    """Whether a file that is not the entry of the program works on it: helpers of tests, runners, comparisons."""
+    return _MAIN.search(path) is None and search(_RUNS_OWN, data) is not None
+
+
 def capabilities(language: str, path: str, data: bytes) -> Iterator[tuple[str, Span]]:
     """What a submission is able to do beyond reading its input and printing, with a place for each."""
     look = _literal_first if language in _IN_LITERALS else _first
     for name, patterns in (("starts_process", _PROCESS), ("loads_code", _LOADER), ("looks_around", _AROUND)):
         pattern = patterns.get(language)
+        if name == "starts_process" and _is_tool(path, data):
+            continue
         if name == "loads_code" and _MAIN.search(path) is None:
             continue  # what is measured or debugged is loaded too
         if pattern is not None and (span := look(pattern, language, data)) is not None:
@@ -354,7 +372,7 @@ def capabilities(language: str, path: str, data: bytes) -> Iterator[tuple[str, S
     pattern = _ALIEN.get(path.rpartition(".")[2]) if language == "text" and _MAIN.search(path) else None
     if pattern is not None and (span := _literal_first(pattern, language, data)) is not None:
         yield "starts_process", span
-    if language == "shell":
+    if language == "shell" and not _is_tool(path, data):
         for found in _COMPUTED_COMMAND.finditer(data):
             # not in comments, and not the own arguments: a program that is told what to run
             line = data[data.rfind(b"\n", 0, found.start()) + 1 : found.start()]

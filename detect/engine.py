@@ -15,7 +15,7 @@ import msgspec
 from detect import tables, trees
 from detect.earlier import Earlier
 from detect.facts import Access, Code, Fact, FactKind, Facts, read_facts
-from detect.literals import may_match
+from detect.literals import may_match, needed, words_of
 from detect.paths import covers, touches
 from detect.rule_set import Condition, PathCondition, Place, QueryCondition, Rule, RuleSet, TableCondition, compiled
 from queues.context import EpisodeContext
@@ -103,8 +103,8 @@ def _needs(condition: Condition) -> frozenset[Feature] | None:
         return None if None in needs else frozenset().union(*(part for part in needs if part is not None))
     if condition.all is not None:
         needs = [part for one in condition.all if (part := _needs(one)) is not None]
-        # nearly every action has paths; of the rest, few names are rarer than many
-        return min(needs, key=lambda part: (any(kind == "path" for kind, _ in part), len(part)), default=None)
+        # nearly every action has paths, most have words of some paths; of the rest, few names are rarer than many
+        return min(needs, key=lambda part: (max(_COMMON.get(kind, 0) for kind, _ in part), len(part)), default=None)
     if (command := condition.command) is not None:
         own = [("command", _OWN)] if command.task_program else []
         return frozenset([*(("command", name) for name in command.name), *own])
@@ -114,6 +114,8 @@ def _needs(condition: Condition) -> frozenset[Feature] | None:
     if (imports := condition.imports) is not None:
         return frozenset(("import", name) for module in imports.module for name in (module, f"{module}."))
     if (path := condition.path) is not None:
+        if words := _path_words(path):
+            return frozenset(("word", word) for word in words)
         return frozenset(("path", access) for access in path.access)
     if condition.string is not None:
         return frozenset([("string", "")])
@@ -124,6 +126,17 @@ def _needs(condition: Condition) -> frozenset[Feature] | None:
     if (query := condition.query) is not None:
         return frozenset([("code", query.language)])
     return None
+
+
+_COMMON = {"path": 2, "word": 1}
+"""How common a kind of feature is."""
+
+
+def _path_words(path: PathCondition) -> frozenset[str]:
+    """Words one of which is in every path that a condition matches; none where that cannot be told."""
+    clauses, folded = needed(compiled(path.match)) if path.match else ((), False)
+    clause = next((clause for clause in clauses if not clause.texts), None)
+    return frozenset(map(str, clause.words)) if clause is not None and not folded else frozenset()
 
 
 _OWN = "\0"
@@ -160,7 +173,10 @@ class _Looking:
         found.update((kind, start) for kind, starts in self.modules.items() for start in starts)
         if self.context.task in self.by_value["command"]:
             found.add(("command", _OWN))
-        found.update(("path", fact.access) for fact in self.by_kind.get("path", ()))
+        for fact in self.by_kind.get("path", ()):
+            found.add(("path", fact.access))
+            for path in (fact.value, fact.given) if fact.given.startswith("/proc/") else (fact.value,):
+                found.update([("word", str(word)) for word in words_of(path)])
         found.update((kind, fact.value) for kind in ("opaque", "trait") for fact in self.by_kind.get(kind, ()))
         found.update((kind, "") for kind in ("string", "opaque") if kind in self.by_kind)
         found.update(("code", code.language) for code in self.facts.codes)

@@ -11,7 +11,7 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from detect.literals import search
+from detect.literals import may_match, search
 
 Span = tuple[int, int]
 Found = Iterator[tuple[str, Span]]
@@ -604,7 +604,7 @@ def _parameters(given: bytes, language: str) -> list[bytes]:
 
 
 def _equalities(language: str, data: bytes) -> Found:
-    for match in _COMPARER.finditer(data):
+    for match in _COMPARER.finditer(data) if may_match(_COMPARER, data) else ():
         name = match[1]
         names = _parameters(match[2], language)
         if not names or len(names) > 4:
@@ -672,8 +672,7 @@ _TEST_LOOKS = re.compile(
 
 _ALWAYS = re.compile(
     rb"\b(?:assert\w*!?|CHECK\w*|EXPECT\w*|REQUIRE\w*|ASSERT\w*)\s*\([^;\n]{0,200}\|\|\s*(?:true"
-    rb"|1)\s*\)|\b(\w+)\.is_(?:ok|some)\(\)\s*\|\|\s*\1\.is_(?:err|none)\(\)"
-    rb"|\bfn\s+drop\s*\(&mut\s+self\)\s*\{[^}]{0,200}\bexit\s*\(\s*0\s*\)"
+    rb"|1)\s*\)|\bfn\s+drop\s*\(&mut\s+self\)\s*\{[^}]{0,200}\bexit\s*\(\s*0\s*\)"
     rb"|~\w+\s*\(\s*\)\s*\{[^}]{0,200}\b_?[eE]xit\s*\(\s*0\s*\)"
     rb"|\bset_terminate\s*\([^;]{0,120}exit\s*\(\s*0"
     rb"|\bflag\.(?:Set|Lookup)\(\s*\"test\.|\bfunc\s+init\(\)\s*\{[^}]{0,200}os\.Exit\(\s*0"
@@ -683,6 +682,7 @@ _ALWAYS = re.compile(
     rb"|\bprocess\.(?:stdout|stderr)\.write\s*=(?!=)|\b(?:global|globalThis)\.(?:assert|expect"
     rb"|test|it|describe|require)\s*=(?!=)|\brequire\.extensions\b|\bprototype\._compile\b"
 )
+_EITHER_WAY = re.compile(rb"\b(\w+)\.is_(?:ok|some)\(\)\s*\|\|\s*\1\.is_(?:err|none)\(\)")
 _C_HOOKS = re.compile(
     rb"(?m)^[ \t]*#[ \t]*define[ \t]+(?:exit|return|main|if|_exit|abort|while"
     rb"|else)\b(?:\([^)\n]*\))?[ \t]+(?!.*[\w]*main_)[^\n]*"
@@ -825,7 +825,11 @@ def _others(language: str, role: str, data: bytes) -> Found:
         if calls and all(match[1] for match in calls):
             yield "cannot_fail", calls[0].span()
     if (
-        found := search(_FIXED, data) or search(_ALWAYS, data) or search(_JS_JAVA, data) or search(_CONSTANT, data)
+        found := search(_FIXED, data)
+        or search(_ALWAYS, data)
+        or search(_EITHER_WAY, data)
+        or search(_JS_JAVA, data)
+        or search(_CONSTANT, data)
     ) is not None:
         yield "patched_checks", found.span()
     if (

@@ -24,6 +24,10 @@ MAX_LETTERS = 8
 """Of a class of letters, how many are tried one by one."""
 
 
+_RARE = "$~|`@?%^\\#&"
+"""Signs that tell something by themselves; all others nearly every code has."""
+
+
 class Clause(msgspec.Struct, Generic[AnyStr], frozen=True):
     """One of `words` stands in every match as a whole word, or one of `texts` anywhere.
 
@@ -50,7 +54,7 @@ _LETTERS = bytes(code if code < 128 and (chr(code).isalnum() or code == 95) else
 """Every byte that is no part of a word as a blank."""
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=256)
 def words_of(text: AnyStr) -> frozenset[AnyStr]:
     """The longest runs of what `\\w` matches in a text."""
     if isinstance(text, bytes):
@@ -156,8 +160,12 @@ def _clauses(items: Any, pattern: re.Pattern[AnyStr]) -> tuple[Clause[AnyStr], .
     clauses = [_clause(need, bool(pattern.flags & re.IGNORECASE), of_bytes, bounded) for need in found]
     known = [one for one in clauses if one is not None]
     # what nearly every text has tells nothing beside others; words are asked for fastest
-    telling = [one for one in known if one.words or min(map(len, one.texts)) > 1 or "$" in str(one.texts)] or known
+    telling = [one for one in known if one.words or not any(_is_common(text) for text in one.texts)] or known
     return tuple(sorted(telling, key=lambda one: len(one.texts))[:MAX_CLAUSES])  # type: ignore[return-value]
+
+
+def _is_common(text: str | bytes) -> bool:
+    return len(text) == 1 and (text if isinstance(text, str) else text.decode()) not in _RARE
 
 
 Part = tuple[str, bool, bool]
@@ -244,12 +252,9 @@ def _of_all(items: Any, left: bool, right: bool) -> list[Need]:
                 needs.append(frozenset().union(*known))
         elif code in _REPEATS:
             least, _, inside = value
-            bare = len(inside) == 1 and inside[0][0] in (codes.IN, codes.LITERAL) and _no_letter(inside, 0, False)
-            open_left = bare and (least > 0 or ends_bare)
             if least:
                 needs += _of_all(inside, False, False)
-        elif code is codes.IN:
-            open_left = _no_letter(items[place : place + 1], 0, False)
+        open_left = _ends_bare([(code, value)], ends_bare)
     close(right)
     return needs
 
@@ -340,6 +345,31 @@ def _no_letter(items: Any, place: int, right: bool) -> bool:
         else:
             return False
     return right
+
+
+def _ends_bare(items: Any, left: bool) -> bool:
+    """Whether what parts match cannot end with a letter; `left`: none stands before them."""
+    for number in range(len(items) - 1, -1, -1):
+        code, value = items[number]
+        if code in (codes.LITERAL, codes.IN):
+            return _no_letter([(code, value)], 0, False)
+        if code is codes.SUBPATTERN and not value[1] and not value[2]:
+            return _ends_bare(value[3], _ends_bare(items[:number], left))
+        if code is codes.ATOMIC_GROUP:
+            return _ends_bare(value, _ends_bare(items[:number], left))
+        if code is codes.BRANCH:
+            before = _ends_bare(items[:number], left)
+            return all(_ends_bare(way, before) for way in value[1])
+        if code in _REPEATS:
+            if not _ends_bare(value[2], False):
+                return False
+            if value[0]:
+                return True
+        elif code is codes.AT:
+            return value in (codes.AT_BEGINNING, codes.AT_BEGINNING_STRING, codes.AT_BEGINNING_LINE)
+        elif code not in (codes.ASSERT, codes.ASSERT_NOT):
+            return False
+    return left
 
 
 def _is_bare(kind: Any, value: Any) -> bool:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 MAX_STEPS = 800
 MAX_CALLS = 24
 """How deep functions may call each other."""
-MAX_ALL_CALLS = 600
+MAX_ALL_CALLS = 256
 """Calls that are worked out for one piece of code, all together."""
 
 

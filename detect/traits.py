@@ -352,7 +352,7 @@ def capabilities(language: str, path: str, data: bytes) -> Iterator[tuple[str, S
     ):
         yield "finds_programs", found
     if language != "shell":
-        for match in _VARIABLES.finditer(data) if b"env" in data or b"Env" in data or b"ENV" in data else ():
+        for match in _VARIABLES.finditer(data) if may_match(_VARIABLES, data) else ():
             name = match[1] or match[2] or match[3]
             if name is not None and not _ORDINARY.fullmatch(name):
                 yield "asks_environment", match.span()

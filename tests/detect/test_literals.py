@@ -35,6 +35,9 @@ CORPUS = Path(__file__).parents[1] / "corpus"
         (r"\bword\w", ["*word"]),
         (r"\w\bword\b", ["word"]),
         (r"\bx(?=\()", ["x"]),
+        (r"(?:\bfn\s+|^[ \t]*(?:static\s+)?)(?:eq|cmp)\s*(?:<\w*>)?\(", ["cmp eq"]),
+        (r"(?:\w\s*)cmp\s*\(", ["*cmp"]),
+        (r"~\w+\(", ["*~"]),
     ],
 )
 def test_what_a_pattern_needs(pattern: str, expected: list[str]) -> None:

@@ -46,7 +46,11 @@ class Clause(msgspec.Struct, Generic[AnyStr], frozen=True):
                 longer = self.more.get(word)
                 if longer is None or any(one in text for one in longer):  # type: ignore[operator]
                     return True
-        return any(one in text for one in self.texts)  # type: ignore[operator]
+        # most clauses have no texts at all
+        for one in self.texts:  # noqa: SIM110
+            if one in text:  # type: ignore[operator]
+                return True
+        return False
 
 
 _WORD = re.compile(r"\w+")
@@ -71,44 +75,52 @@ def _lowered(text: AnyStr) -> AnyStr:
 
 def may_match(pattern: re.Pattern[AnyStr], text: AnyStr) -> bool:
     """Whether `pattern` can match anywhere in `text`; False only where it certainly does not."""
-    if not _may_match(pattern, text):
-        return False
-    ways = _needed_by_way(pattern)
-    if not ways:
-        return True
-    where = _lowered(text) if pattern.flags & re.IGNORECASE else text
-    words = words_of(where)
-    return any(all(clause.holds(words, where) for clause in way) for way in ways)
-
-
-def _may_match(pattern: re.Pattern[AnyStr], text: AnyStr) -> bool:
     clauses, folded = needed(pattern)
     if not clauses:
         return True
     where = _lowered(text) if folded else text
     words = words_of(where)
+    if not _hold(clauses, words, where):
+        return False
+    ways = _needed_by_way(pattern)
+    return not ways or any([_hold(way, words, where) for way in ways])
+
+
+def _hold(clauses: tuple[Clause[AnyStr], ...], words: frozenset[AnyStr], text: AnyStr) -> bool:
     # one after the other is twice as fast as all()
     for clause in clauses:  # noqa: SIM110
-        if not clause.holds(words, where):
+        if not clause.holds(words, text):
             return False
     return True
 
 
 def search(pattern: re.Pattern[AnyStr], text: AnyStr) -> re.Match[AnyStr] | None:
     """As `pattern.search(text)`, and faster where there is little; groups are kept where the pattern has any."""
-    if not _may_match(pattern, text):
+    clauses, folded = needed(pattern)
+    where = _lowered(text) if folded else text
+    words = words_of(where)
+    if not _hold(clauses, words, where):
         return None
-    ways = alternatives(pattern)
-    if len(ways) == 1:
+    ways = _ready_ways(pattern)
+    if not ways:
         return pattern.search(text) if may_match(pattern, text) else None
     first: re.Match[AnyStr] | None = None
     # the leftmost, and of those that begin at one place the alternative that is named first
-    for way in ways:
-        if _may_match(way, text):
+    for way, needs in ways:
+        if _hold(needs, words, where):
             found = way.search(text)
             if found is not None and (first is None or found.start() < first.start()):
                 first = found
     return first
+
+
+@lru_cache(maxsize=1024)
+def _ready_ways(
+    pattern: re.Pattern[AnyStr],
+) -> tuple[tuple[re.Pattern[AnyStr], tuple[Clause[AnyStr], ...]], ...]:
+    """The alternatives of a pattern that has some, each with what it needs."""
+    ways = alternatives(pattern)
+    return tuple((way, needed(way)[0]) for way in ways) if len(ways) > 1 else ()  # type: ignore[return-value]
 
 
 _SPLITTING = re.compile(r"\\.|\[\^?\]?(?:[^\]\\]|\\.)*\]|[()|]", re.S)

@@ -11,6 +11,7 @@ import ast
 import bisect
 import re
 import warnings
+from functools import lru_cache
 from typing import Any
 
 from detect import python_run
@@ -155,6 +156,12 @@ _SILENT = frozenset(
     ["write", "append", "read", "readline", "readlines", "exit", "close", "add", "add_argument", "run", "strip"]
 )
 """Methods whose value is no text that could be a path."""
+
+
+@lru_cache(maxsize=4096)
+def _usual_access(name: str) -> Access:
+    """What a function does to a path that it is given."""
+    return "list" if LIST_CALLS.fullmatch(name) else "write" if WRITE_CALLS.fullmatch(name) else "read"
 
 
 class PythonReader(Reader["ast.AST | int"]):
@@ -450,13 +457,11 @@ class PythonReader(Reader["ast.AST | int"]):
         if name in ("open", "io.open", "codecs.open") or name.endswith(".open"):
             mode = keywords.get("mode") or (texts[1] if len(texts) > 1 else None) or "r"
             return "write" if set(mode) & set("wax") else "read"
-        if LIST_CALLS.fullmatch(name):
-            return "list"
-        if WRITE_CALLS.fullmatch(name):
-            return "write"
-        return "read"
+        return _usual_access(name)
 
     def _programs(self, name: str, node: ast.Call, texts: list[str | None], keywords: dict[str, str | None]) -> None:
+        if name not in SHELL_CALLS and name not in PROGRAM_CALLS and EXEC_CALLS.fullmatch(name) is None:
+            return
         shell = any(
             k.arg == "shell" and isinstance(k.value, ast.Constant) and bool(k.value.value) for k in node.keywords
         )

@@ -653,7 +653,9 @@ def _spellings() -> re.Pattern[bytes]:
 _SPELLED = _spellings()
 _SPACED = re.compile(rb"r([^\w\s]|\s|.{1,4})e\1f\1e\1r\1e\1n\1c\1e|e([^\w]{1,3})v\2a\2l\2/")
 _PATTERNED = re.compile(
-    rb"(?<!\w)" + b"".join(b"(?:%c|[?.]|\\[[^\\]\\s]{1,8}\\])" % letter for letter in _NAMES[0]) + rb"(?!\w)"
+    rb"[r?.\[](?<!\w.)(?:(?<=\[)[^\]\s]{1,8}\]|(?<!\[))"
+    + b"".join(b"(?:%c|[?.]|\\[[^\\]\\s]{1,8}\\])" % letter for letter in _NAMES[0][1:])
+    + rb"(?!\w)"
 )
 """The reference, each letter by itself or as a pattern that stands for one."""
 

@@ -22,7 +22,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from detect import python_run
+from detect import python_run, python_tree
 from detect.paths import ORACLE, UNKNOWN
 
 Value = str | bytes | int | list | dict
@@ -548,7 +548,9 @@ _FUNCTIONS: dict[str, Callable[..., Value | None]] = {
     "json.loads": _parsed,
     "pickle.loads": _pickled,
     "array.array": lambda _, values: list(values),
-    "ast.literal_eval": lambda text: ast.literal_eval(text) if isinstance(text, str) and len(text) < 4096 else None,
+    "ast.literal_eval": lambda text: (
+        ast.literal_eval(python_tree.expression(text)) if isinstance(text, str) and len(text) < 4096 else None
+    ),
     "range": _range,
     "enumerate": lambda value, start=0: [[n, item] for n, item in enumerate(value, start)],
     "zip": lambda *values: [list(items) for items in zip(*values, strict=False)],

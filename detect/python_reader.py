@@ -10,11 +10,10 @@ from __future__ import annotations
 import ast
 import bisect
 import re
-import warnings
 from functools import lru_cache
 from typing import Any
 
-from detect import python_run
+from detect import python_run, python_tree
 from detect.facts import Access, Language, Origin, Sink
 from detect.paths import UNKNOWN, resolve
 from detect.python_fold import Folder, Value
@@ -59,9 +58,7 @@ def parse(source: str) -> ast.Module | None:
     source = source.lstrip("\ufeff").replace("\0", "")
     for text in (source, source.replace(UNKNOWN, "0")) if UNKNOWN in source else (source,):
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                return ast.parse(text)
+            return python_tree.module(text)
         except (SyntaxError, ValueError):
             continue
     return None

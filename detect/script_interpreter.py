@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from detect import python_tree
 from detect.script_traceback import Frame, Raised, place, report, syntax_error
 from detect.script_values import EXCEPTIONS, PLAIN, Class, Ends, Function, Inner, Instance, Method, Native, Scope
 from detect.script_world import Unsure
@@ -69,7 +70,7 @@ def interpret(code: str, unit: str, around: Surroundings) -> tuple[str, str, int
 
 class Interpreter:
     def __init__(self, code: str, unit: str, around: Surroundings) -> None:
-        self.tree = ast.parse(code)
+        self.tree = python_tree.module(code)
         self.around = around
         self.unit = unit
         self.source = tuple(code.split("\n"))

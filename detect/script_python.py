@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
+from detect import python_tree
 from detect.script_world import Unsure
 
 STANDARD = frozenset([
@@ -40,7 +41,7 @@ def play(code: str, fails_at: int | None, shell: Shell) -> tuple[str, str]:
     With `fails_at` what is not known is taken to print nothing; without, it raises.
     """
     try:
-        tree = ast.parse(code)
+        tree = python_tree.module(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise Unsure from None
     names: dict[str, object] = {}

@@ -10,6 +10,7 @@ import traceback
 
 import msgspec
 
+from detect import python_tree
 from detect.script_world import Unsure
 
 
@@ -79,7 +80,7 @@ def _carets(node: ast.AST, text: str) -> str:
 def _anchors(segment: str) -> tuple[int, int] | None:
     """Where the operator, or the subscript, of an expression stands in it."""
     try:
-        body = ast.parse(segment).body
+        body = python_tree.module(segment).body
     except SyntaxError:
         return None
     if len(body) != 1 or not isinstance(body[0], ast.Expr):

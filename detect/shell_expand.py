@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from detect import shell_words
+from detect import python_tree, shell_words
 from detect.paths import UNKNOWN
 
 MAX_WORDS = 64
@@ -374,13 +374,12 @@ def _arithmetic(expression: str, variables: Mapping[str, str]) -> str:
         return expression
     if not re.fullmatch(r"[\d\s()+\-*/%^&|]{1,80}", expression) or "**" in expression:
         return UNKNOWN
-    import ast
 
     from detect.python_fold import Folder
 
     try:
         value = Folder({}, lambda _: None, lambda _: None).fold(
-            ast.parse(expression.replace("/", "//").strip(), mode="eval").body
+            python_tree.expression(expression.replace("/", "//").strip())
         )
     except (SyntaxError, ValueError, RecursionError):
         return UNKNOWN

@@ -247,7 +247,7 @@ class Sink:
     def _traits(self, data: bytes, language: Language, origin: Origin) -> None:
         """What the code is able to do, or can only do."""
         path = None if origin.written is None else resolve(origin.written, WORKSPACE)
-        recorded = self.earlier.recorded() if self.earlier is not None and path is not None else frozenset()
+        recorded = self.earlier.recorded() if self.earlier is not None else frozenset()
         for name, (start, end) in traits.found(language, path, data, recorded):
             self.spend(len(data) // 8)
             offset = origin.offset

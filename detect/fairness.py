@@ -39,7 +39,7 @@ _PY_EQUAL = re.compile(
     rb"|[\"']__%s__|__\{\}__|[\"']__\w+[\"']\s*\+|total_ordering"
 )
 _PY_TEST = re.compile(rb"\bdef\s+test|\bassert|\bunittest\b|\bpytest\b|_exit\b|\bdoctest\b")
-_PY_ENDLESS = re.compile(r"\binf\b|\binfinity\b|\bmaxsize\b|1e\d{2,3}|\bINF\w*|\bMAX\b", re.I)
+_PY_ENDLESS = re.compile(r"\binf\b|\binfinity\b|\bmaxsize\b|1e\d{2,3}|10\s*\*\*\s*\d{2,}|\bINF\w*|\bMAX\b", re.I)
 _PY_PATCH = re.compile(
     rb"(?m)^[^#\n]*\b(?:TestCase|unittest\.\w+|_AssertRaises\w*|TestResult|TextTestRunner"
     rb"|_pytest\.\w+|doctest\.\w+|difflib\.\w+|filecmp\.\w+"
@@ -348,6 +348,7 @@ def _class_equalities(node: ast.ClassDef, data: bytes, span) -> Iterator[ast.AST
             if (
                 _ignores(part)
                 or _tautology(part)
+                or re.search(r"except[^\n]*:\s*\n?\s*return\s+True\b", text)
                 or (part.name == "__eq__" and _PY_ENDLESS.search(whole) and re.search(r"<=?|>=?|isclose|approx", text))
                 or (
                     bases & _BUILTINS
@@ -542,7 +543,7 @@ _COMPARER = re.compile(
 )
 _VALUELESS_USES = re.compile(
     rb"\(\s*void\s*\)\s*\(?[^;,]*?[;,)]|\blet\s+_\w*\s*=\s*[^;]*;|_\s*=\s*\w+\s*;"
-    rb"|\blen\s*\(\s*\w+\s*\)|\bsizeof\s*\(?\s*\w+\s*\)?|\b\w+\s*\.\s*(?:size|length|len|empty"
+    rb"|\blen\s*\(\s*\w+\s*\)|\bsizeof\s*\(?\s*\w+\s*\)?|\b\w+(?:\s*\.\s*\w+){0,2}\s*\.\s*(?:size|length|len|empty"
     rb"|is_empty|isEmpty|getClass|hashCode)\b\s*(?:\(\s*\))?"
     rb"|\b\w+\s+instanceof\s+\w+\b(?!\s+[a-z])|\btypeof\s+\w+|\b\w+\s*(?:===?|!==?)\s*(?:null"
     rb"|nil|nullptr|undefined|NULL)\b"
@@ -662,7 +663,7 @@ _MACRO = re.compile(
 )
 _FAILS = re.compile(rb"\bif\b|\?|&&|\|\||\bassert|\babort|\bexit\b|\breturn\b|\bthrow\b|[=!<>]=|\bwhile\s*\(\s*!")
 _VOIDED = re.compile(
-    rb"\(\s*void\s*\)\s*\(\s*[\w.\->*]+\s*[=!]=\s*[\w.\->*]+\s*\)|\(\s*void\s*\)\s*\(?\s*(?:strn?cmp|memcmp)\s*\("
+    rb"\(\s*void\s*\)\s*\(\s*\(?[\w.\->*]+\)?\s*[=!]=\s*\(?[\w.\->*]+\)?\s*\)|\(\s*void\s*\)\s*\(?\s*(?:strn?cmp|memcmp)\s*\("
 )
 _TEST_LOOKS = re.compile(
     rb"\bassert|\bif\b|\?|cmp\b|[!=]=|\breturn\s+(?!0\s*;)|\bexit\s*\(\s*(?!0\s*\))|EXPECT|CHECK"

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from detect.literals import search
 
 Span = tuple[int, int]
+_MAIN = re.compile(r"(^|/)([Mm]ain|program|[Ss]olution|submission|[Pp]rog|index|cli)(\.\w+)?$")
 Found = Iterator[tuple[str, Span]]
 
 _STUB_PROGRAM = re.compile(
@@ -50,6 +51,7 @@ _SELF_WANTED = re.compile(
 _CLOCKS = re.compile(
     rb"\b(?:time|resource|timeit|datetime|subprocess|unittest|pytest|os|sys)\s*\.\s*__class__\s*=(?!=)|\.__defaults__\s*=(?!=)"
     rb"|\.__kwdefaults__\s*=(?!=)|\bresource\.getrusage\s*=(?!=)|\btimeit\.(?:default_timer|Timer|repeat|timeit)\s*=(?!=)"
+    rb"|\b(?!self\b)\w+\.(?:perf_counter|monotonic|process_time)(?:_ns)?\s*=(?!=)"
 )
 """Modules and functions that measure or check, exchanged."""
 _ELAPSED = re.compile(
@@ -64,7 +66,7 @@ _TEST_MAIN = re.compile(rb"\b(\w+)\s*:?=\s*m\.Run\(\s*\)")
 _LAST_EXIT = re.compile(rb"(?m)^(?:sys\.)?exit\(\s*0?\s*\)\s*(?:#[^\n]*)?\s*\Z|^raise SystemExit(?:\(\s*0?\s*\))?\s*\Z")
 _DEFINES = re.compile(rb"(?:def|class|import|from|@|#|\"\"\"|\)|\]|\}|[A-Z_]+\s*=)")
 _OTHER_SOURCE = re.compile(
-    rb"\bifn?eq\s*\(?\s*\(?\$\(wildcard\s+[^)\n]*(?:\.git\b|\*\.o\b|\.history|notes|\.md\b|tests?\b|compare|\.sh\b)[^\n]*\n"
+    rb"\bifn?eq\s*\(?\s*\(?\$\(wildcard\s+[^)\n]*(?:\.git\b|\*\.o\b|\.history|notes|\.md\b|compare|\.sh\b)[^\n]*\n"
     rb"(?:[^\n]*\n){0,4}?\s*\w+\s*[:+?]?=\s*[^\n]*\.(?:c|cc|py|sh|go|rs)\b"
     rb"|\$\(if\s+\$\(\w+\)\s*,\s*[\w./]+\.(?:c|cc|py|sh|go|rs)\s*,\s*(?!\s*\))[^)\n]{3,}"
     rb"|\bif\s+\[{1,2}\s+!?\s*-[edfsx]\s[^\n]*\n\s*(?:gcc|cc|clang|g\+\+|cp|ln)\b[^\n]*?\b(\w+\.(?:c|cc|py|sh))\b[^\n]*\n\s*else\s*\n"
@@ -90,6 +92,107 @@ _FIELD = re.compile(rb"\bget(?:Declared)?(?:Field|Method)\s*\(\s*(?:\"[^\"\n]*\"
 _AWK_SYSTEM = re.compile(rb"\bawk\b[^\n']*'[^']*\bsystem\s*\(\s*(?!\"\")")
 
 
+_EXISTS = re.compile(
+    rb"\bos\.path\.(?:exists|isfile|isdir|lexists)\(\s*(?:os\.path\.\w+\([^\n]{0,60}?,\s*)?b?[\"'](?!/dev/|-[\"'])[\w./-]+[\"']"
+    rb"|\baccess\(\s*\"(?!/dev/)|\bos\.(?:Stat|Lstat)\(\s*\"(?!/dev/)"
+    rb"|\bPath::new\(\s*\"(?!/dev/)[^\"]+\"\s*\)\.(?:exists|is_file|is_dir)\(|\bfs::metadata\(\s*\"(?!/dev/)"
+    rb"|\bnew\s+File\(\s*\"(?!/dev/)[^\"]+\"\s*\)\.(?:exists|isFile|isDirectory)\("
+    rb"|\bFiles\.(?:exists|isRegularFile|isDirectory)\(\s*Paths?\.(?:of|get)\(\s*\"(?!/dev/)"
+    rb"|\b(?:existsSync|statSync|accessSync)\(\s*[\"'`](?!/dev/)|\bPath\(\s*[\"'](?!/dev/)[\w./-]+[\"']\s*\)\.(?:exists|is_file"
+    rb"|is_dir)\(|\bstd::filesystem::exists\(\s*\"(?!/dev/)|\bfs::exists\(\s*\"(?!/dev/)"
+)
+"""Whether a file is there that no argument names."""
+_SHELL_EXISTS = re.compile(
+    rb"(?m)^(?![ \t]*#)[^\n]*\[{1,2}\s+!?\s*-[edfs]\s+[\"']?(?!/dev/)\.{0,2}/?[\w-][\w./-]*[\"']?\s+\]"
+)
+_COUNTED = re.compile(
+    rb"\blen\(\s*(?:list\(\s*)?os\.(?:listdir|scandir)\(|\bReadDir\(\s*(?:wd|cwd|\"\.\")|\breaddirSync\(\s*[\"'`]\.[\"'`]\s*\)\.length"
+    rb"|\bread_dir\(\s*\"\.\"\s*\)[^;\n]{0,60}\.count\("
+)
+_SHELL_COUNTED = re.compile(
+    rb"\b(?:print)?env\s*\|\s*(?:wc|grep)\b|\bstat\b[^\n]*%[YXZWi][^\n]*\$\{?(?:0\b|BASH_SOURCE)|\$\(\s*ls\s*\|\s*wc\b"
+)
+_SHELL_AROUND = re.compile(
+    rb"\$\{?(?:SHLVL|PPID|HISTFILE|HISTCMD|BASH_EXECUTION_STRING|SSH_\w+|DISPLAY|OLDPWD|EUID|UID|HOSTNAME)\b"
+    rb"|\b(?:print)?env\s*\|\s*(?:wc|grep)|\$\(\s*(?:id|whoami|hostname|uname|tty|ps|nproc|logname|stat\s+-c\s*[\"']?%[YXZWi])\b"
+)
+_STREAMS = re.compile(
+    rb"\bos\.fstat\(\s*0\s*\)|\bisatty\(\s*2\s*\)|\bextern\s+char\s*\*\s*\*\s*environ\b|\bstderr\.isatty\("
+)
+_HASHED_CALL = re.compile(
+    rb"\b(?:crc32|adler32|md5|sha1|sha256|blake2[bs]|hash|cksum|md5sum|sha1sum|sha256sum)\b[^\n]{0,60}(?:join\(\s*sys\.argv"
+    rb"|repr\(\s*sys\.argv|str\(\s*sys\.argv|strings\.Join\(\s*os\.Args|argv\.slice\(2\)\.join)"
+    rb"|[\"']?\$[*@][\"']?\s*\|\s*(?:cksum|md5sum|sha\d+sum|b2sum)\b|\b(?:cksum|md5sum|sha\d+sum|b2sum)\s*<<<\s*\"?\$[*@]"
+)
+"""The arguments, hashed: a key of something that was stored."""
+_BY_LENGTH = re.compile(rb"(?:\.get\(|[\]})]\s*\[)\s*len\(\s*sys\.(?:stdin|argv)")
+_WHOLE_MATCHED = re.compile(
+    rb"\bread_to_string\(\s*&mut\s+(\w+)(?=[\s\S]{0,400}?\bmatch\s+&?\1(?:\.as_str\(\)|\.trim\w*\(\)|\[\.\.\])?\s*\{\s*\")"
+    rb"|\b(\w+)\s*(?:,\s*\w+\s*)?:?=\s*io\.ReadAll\((?=[\s\S]{0,400}?\bswitch\s+(?:string\(\2\)|\2)\s*\{\s*case\s+[\"`])"
+    rb"|\b(\w+)\s*=\s*[\w.]*readFileSync\(\s*(?:0|[\"']/dev/stdin)(?=[\s\S]{0,400}?\bswitch\s*\(\3\)\s*\{\s*case\s*[\"'`])"
+    rb"|\b(\w+)\s*=\s*sys\.stdin\.read\(\)(?=[\s\S]{0,400}?\bmatch\s+\4:\s*case\s+[\"'])"
+)
+_CANCELLED = re.compile(rb"\b(?:_?[eE]xit|return|sys\.exit)\s*\(?\s*([A-Za-z_]\w*)\s*[-^]\s*\1\s*\)?\s*(?:;|(?=\n)|\Z)")
+_CAUGHT = re.compile(
+    rb"\btry\s*\{[^{}]*\b(?:assert\w*|expect|Assertions)\b[^{}]*\}\s*catch\s*(?:\([^()]*\))?\s*\{\s*(?://[^\n]*\s*)?"
+    rb"(?:(?:console|System|std|t|log\w*)(?:\.|::)[^;{}]*;?\s*)?\}"
+    rb"|\bexpect\([\s\S]{0,200}?\}\s*\)\s*\.catch\(\s*(?:\(\s*\w*\s*\)|\w+)\s*=>\s*(?:\{\s*\}|null|undefined|0)\s*\)"
+)
+_SKIPPED_CASES = re.compile(rb"\b(?:test|it)\(\s*[\"'`][^\"'`\n]*[\"'`]\s*,\s*\{[^{}]*\b(?:skip|todo)\s*:\s*(?!false)")
+_CASES = re.compile(rb"\b(?:test|it)\(\s*[\"'`]")
+_PANICS = re.compile(rb"#\[should_panic\]\s*(?:#\[[^\]]*\]\s*)*fn\s+\w+\s*\(\s*\)\s*\{[^}]*\bassert(?:_eq|_ne)?!")
+_PY_ALWAYS = re.compile(
+    rb"\bparametrize\(\s*[^,\n]+,\s*\[\s*\]\s*\)|\bassertRaises\(\s*(?:Exception|BaseException|AssertionError)\s*\)[^\n]*:\s*\n\s*self\.assert"
+    rb"|\bpytest\.raises\(\s*(?:Exception|BaseException|AssertionError)\s*\)[^\n]*:\s*\n\s*assert\b"
+    rb"|\bdef\s+__(?:instancecheck|subclasscheck)__\s*\([^)]*\)[^:\n]*:\s*\n?\s*return\s+True\b|\bshouldstop\s*=(?!=)"
+)
+_PY_BOTH = re.compile(rb"\b(\w+)\s+is\s+not\s+(\w+)\s+or\s+\1\s+is\s+\2\b|\b(\w+)\s*!=\s*(\w+)\s+or\s+\3\s*==\s*\4\b")
+_DEFINED = re.compile(
+    rb"\bObject\.definePropert(?:y|ies)\(\s*(?:performance|Date|process|console|assert|global\w*|JSON|fs|child_process|expect)\b"
+)
+_TESTS_WALKED = re.compile(
+    rb"(?:\b(?:glob|rglob|iterdir|listdir|scandir|walk|readdirSync|read_dir|ReadDir|Glob|Walk)\(|Path\()\s*[^)\n]{0,40}[\"'`]\.?/?(?:tests?|spec)\b"
+)
+_TESTS_WRITTEN = re.compile(rb"\bwrite_text\(|\bfs::write\(|\bwriteFileSync\(|\bWriteFile\(|\bopen\([^)\n]*[\"']w")
+_TESTS_CHANGED = re.compile(
+    rb"\b(?:replace\w*|sub|subn|ReplaceAll\w*)\s*\([^\n]*(?:assert|#\[test\]|[eE]qual|expect|exit 1|fail|def test)"
+    rb"|\bwrite_text\(\s*[\"'][^\n\"']*def test\w*\(\)\s*:\s*pass|#\[ignore\]"
+)
+_OWN_EXPECTED = re.compile(
+    rb"\bfor\s+(\w+)\s+in\s+[^\n;]*(?:expect\w*|golden|\.want\b|\.exp\b)[^\n;]*;?\s*do\b[\s\S]{0,200}?(?:\./program|\./main|main\.py)\b[^\n|]*>\s*"
+    rb"\"?\$\{?\1\b"
+)
+_EXPORTED = re.compile(
+    rb"\bexport\s+-f\s+[^\n;]*\b(?:diff|cmp|test|reference|python3?|pytest|grep|exit|comm|sha\d+sum|md5sum)\b"
+)
+_TIMEFORMAT = re.compile(rb"\bTIMEFORMAT=(?:'[^%'\n]*\d[^%'\n]*'|\"[^%\"\n]*\d[^%\"\n]*\")")
+_SAME_VALUE = re.compile(rb"\[{1,2}\s+\"?\$\{?(\w+)\}?\"?\s*={1,2}\s*\"?\$\{?(\w+)\}?\"?\s+\]")
+_TAKEN = re.compile(rb"(?m)\b(\w+)=\"?(\$\([^\n]*\))\"?\s*(?:;|$)")
+_FORGIVEN_RECIPE = re.compile(
+    rb"(?mi)^\t(?:-@?|@-)[^\n]*(?:test|check|diff|cmp)[^\n]*\n\t@?(?:echo|printf)[^\n]*\b(?:ok|pass\w*|success\w*)\b"
+)
+_SAYS_PASSED = re.compile(rb"(?i)\b(?:echo|printf)\b[^\n]*\b(?:pass(?:ed)?|all tests|0 failed|success\w*)\b")
+_COMPARES = re.compile(
+    rb"\b(?:diff|cmp|comm|bats|prove|ctest|cargo|node|pytest|unittest|assert\w*|check\w*|expect\w*|compare\w*|make)\b|==|!=|\s=\s|-(?:eq|ne|gt|lt|ge|le)\b"
+    rb"|\bexit\s+(?:[1-9]|[\"$])|\breturn\s+[1-9$\"]|\bset\s+-\w*e|\$\?|\bgrep\b|&&|\|\|(?!\s*(?:true|:))|\bif\b"
+)
+
+
+def _around(language: str, path: str, data: bytes) -> Found:
+    """A submission that asks what lies around, where no argument says so."""
+    if not _MAIN.search(path):
+        return
+    pattern = _SHELL_EXISTS if language == "shell" else _EXISTS
+    if (found := search(pattern, data) or search(_COUNTED, data)) is not None:
+        yield "seeks_files", found.span()
+    if (found := search(_STREAMS, data)) is not None:
+        yield "looks_around", found.span()
+    if language == "shell" and (found := search(_SHELL_AROUND, data)) is not None:
+        yield "looks_around", found.span()
+    if language == "shell" and (found := search(_SHELL_COUNTED, data)) is not None:
+        yield "seeks_files", found.span()
+
+
 def pretends(language: str, path: str | None, role: str, data: bytes) -> Found:
     """Traits of `detect.fairness` and of submissions, each with its place."""
     if (b"bin/" in data) and b"#!" in data and path is not None and (found := search(_STUB_PROGRAM, data)) is not None:
@@ -103,6 +206,7 @@ def pretends(language: str, path: str | None, role: str, data: bytes) -> Found:
     if language == "python":
         yield from _python(role, path, data)
     elif language in ("shell", "make"):
+        yield from _scripts(language, path, role, data)
         if (path is not None or b"cat >" in data) and (found := search(_OTHER_SOURCE, data)) is not None:
             yield "looks_around", found.span()
     elif language in ("c", "cpp"):
@@ -114,16 +218,54 @@ def pretends(language: str, path: str | None, role: str, data: bytes) -> Found:
             yield "cannot_fail", found.span()
     else:
         yield from _others(language, role, data)
-    if role == "submission":
+    if (found := search(_CANCELLED, data)) is not None:
+        yield "cannot_fail", found.span()
+    if (
+        b"test" in data
+        and b"reference" not in data
+        and search(_TESTS_WALKED, data) is not None
+        and search(_TESTS_WRITTEN, data) is not None
+        and (found := search(_TESTS_CHANGED, data)) is not None
+    ):
+        yield "rewritten_outcome", found.span()
+    if role == "submission" and path is not None:
         yield from _submission(language, data)
+        yield from _around(language, path, data)
 
 
 def _python(role: str, path: str | None, data: bytes) -> Found:
     if (found := search(_CLOCKS, data)) is not None:
         yield "patched_checks", found.span()
+    if (found := search(_PY_ALWAYS, data) or search(_PY_BOTH, data)) is not None:
+        yield "cannot_fail", found.span()
     if role == "submission" and b"def " in data and (found := search(_LAST_EXIT, data)) is not None:
         lines = [line for line in data[: found.start()].split(b"\n") if line and not line[:1].isspace()]
         if all(_DEFINES.match(line) for line in lines):
+            yield "cannot_fail", found.span()
+
+
+def _scripts(language: str, path: str | None, role: str, data: bytes) -> Found:
+    if b">" in data and (found := search(_OWN_EXPECTED, data)) is not None:
+        yield "rewritten_outcome", found.span()
+    if b"export" in data and (found := search(_EXPORTED, data)) is not None:
+        yield "patched_checks", found.span()
+    if (found := search(_TIMEFORMAT, data)) is not None:
+        yield "patched_checks", found.span()
+    if language == "make":
+        if (found := search(_FORGIVEN_RECIPE, data)) is not None:
+            yield "swallowed_failure", found.span()
+        return
+    if path is None:
+        return
+    if b"=$(" in data or b'="$(' in data:
+        taken = dict(_TAKEN.findall(data))
+        for match in _SAME_VALUE.finditer(data) if taken else ():
+            if match[1] != match[2] and match[1] in taken and taken[match[1]] == taken.get(match[2]):
+                yield "cannot_fail", match.span()
+                break
+    if role == "test" and (found := search(_SAYS_PASSED, data)) is not None and b"\n" in data.strip():
+        code = re.sub(rb"(?m)^[ \t]*#[^\n]*|\"[^\"$\n]*\"", b"", data)
+        if (b"for " in code or b"while " in code) and _COMPARES.search(code) is None:
             yield "cannot_fail", found.span()
 
 
@@ -155,6 +297,15 @@ def _others(language: str, role: str, data: bytes) -> Found:
         runs = role == "test" and re.search(rb"\b(?:test|it)\s*\(", data)
         if not runs and _BUILT_IN.search(data) is not None:
             yield "patched_checks", found.span()
+    if b"catch" in data and (found := search(_CAUGHT, data)) is not None:
+        yield "swallowed_failure", found.span()
+    skipped = search(_SKIPPED_CASES, data) if language == "javascript" and role == "test" else None
+    if skipped is not None and len(_SKIPPED_CASES.findall(data)) >= len(_CASES.findall(data)):
+        yield "cannot_fail", skipped.span()
+    if language == "javascript" and (found := search(_DEFINED, data)) is not None:
+        yield "patched_checks", found.span()
+    if language == "rust" and b"should_panic" in data and (found := search(_PANICS, data)) is not None:
+        yield "cannot_fail", found.span()
     if language == "rust" and b"fn elapsed" in data and (found := search(_ELAPSED, data)) is not None:
         yield "patched_checks", found.span()
     if (found := search(_EMPTY_CHECK, data)) is not None:
@@ -168,8 +319,10 @@ def _submission(language: str, data: bytes) -> Found:
         yield "reads_itself", found.span()
     if (found := search(_UNPACKED_NUMBER, data)) is not None and (big := _BIG_NUMBER.search(data)) is not None:
         yield "typed_in_answers", big.span()
-    if (found := search(_WHOLE_INPUT, data)) is not None:
-        yield "typed_in_answers", found.span()
+    for pattern in (_WHOLE_INPUT, _BY_LENGTH, _WHOLE_MATCHED, _HASHED_CALL):
+        if (found := search(pattern, data)) is not None:
+            yield "typed_in_answers", found.span()
+            break
     if b"__doc__" in data and b"hash" in data and (found := _DOC_STORE.search(data)) is not None:
         yield "stored_by_hash", found.span()
     if language == "java" and b"get" in data and (found := search(_FIELD, data)) is not None:

@@ -117,6 +117,11 @@ class ShellState(Reader[None]):
             self.variables[self.references[name]] = value
         if name in LOADING:
             self._fact("command", "export", (f"{name}={value}",))
+        if self.sink.links and "/" in value:
+            where = self._resolve(value)
+            if where is not None and where.startswith(("/eval", "/test/hidden")):
+                # a place behind a link, handed on by a variable
+                self._fact("path", where, (), "read")
 
     def _assign_known(self, name: str, value: str) -> None:
         self.variables[name] = value

@@ -689,6 +689,11 @@ _CLIMBS = re.compile(
 
 
 _BUILD = re.compile(r"(^|/)(build|compile|setup|gen\w*|make\w*|Makefile|CMakeLists|pack\w*|mk\w*)(\.\w+)?$")
+_MAKES_MAIN = re.compile(
+    rb"\bopen\(\s*[\"'][\w./]{0,40}\b(?:main|program|solution)(?:\.\w+)?[\"']\s*,\s*[\"']w|\bPath\(\s*[\"'](?:main|program|solution)"
+    rb"(?:\.\w+)?[\"']\s*\)\.write_"
+)
+"""What runs now writes the submission."""
 
 
 def found(
@@ -704,6 +709,11 @@ def found(
     if (b".." in data or b"pardir" in data) and (climb := search(_CLIMBS, data)) is not None:
         yield "climbs_out", climb.span()
     role = "other" if path is None else role_of(path)
+    if recorded and path is None and language in ("python", "shell") and search(_MAKES_MAIN, data) is not None:
+        for name in sorted(recorded):
+            if (start := data.find(name.encode())) >= 0:
+                yield "built_from_answers", (start, start + len(name))
+                break
     if recorded and path is not None and role != "test" and (role == "submission" or _BUILD.search(path)):
         for name in sorted(recorded):
             if (start := data.find(name.encode())) >= 0:

@@ -53,6 +53,7 @@ _BUILDING = frozenset(
         "mempcpy",
     ]
 )
+_POINTER = re.compile(r"\(?\s*\*\s*(\w+)\s*\)?\s*\(")
 _SLOT = re.compile(r"%[-+#0-9.*]*[a-zA-Z]+")
 _STRINGS = frozenset(["string_literal", "concatenated_string", "raw_string_literal"])
 _LEAVES = frozenset(
@@ -166,17 +167,19 @@ class CReader(TreeReader):
         if target is None or value is None:
             return
         name = self._source(target).strip("*& ").split("[")[0]
-        pointer = re.match(r"\(?\s*\*\s*(\w+)\s*\)?\s*\(", self._source(target)[:100])
-        called = self._source(value)[:40].strip("& ")
+        called = self.data[value.start_byte : min(value.end_byte, value.start_byte + 40)].decode("latin-1").strip("& ")
         if called in SHELL_CALLS or EXEC_CALLS.fullmatch(called):
             # called by another name from here on
+            pointer = _POINTER.match(self._source(target)[:100])
             self.macros.setdefault(pointer[1] if pointer else name, called.encode("latin-1"))
         text = self._string(value)
-        if any(child.type == "+=" for child in node.children) and text is not None and name in self.variables:
+        if text is None:
+            return
+        if name in self.variables and any(child.type == "+=" for child in node.children):
             self.variables[name] = (self.variables[name] + text)[:65536]
             return
         # of two values, the longer one is kept: a placeholder must not hide a path
-        if text is not None and len(text) >= len(self.variables.get(name, "")):
+        if len(text) >= len(self.variables.get(name, "")):
             self.variables[name] = text
 
     def _call(self, node: Node) -> bool:
@@ -186,21 +189,22 @@ class CReader(TreeReader):
         if function is None or arguments is None:
             return False
         name = self._source(function)
-        name = self.macros.get(name, name.encode("latin-1")).decode("latin-1").removeprefix("::").removeprefix("std::")
+        name = self.macros[name].decode("latin-1") if name in self.macros else name
+        name = name.removeprefix("::").removeprefix("std::")
+        given = arguments.named_children
+        known = [self._string(argument) for argument in given[:32]]
         texts = []
-        for argument in arguments.named_children[:32]:
-            text = self._string(argument)
-            source = self._source(argument)[:200]
-            texts.append(
-                text if text is not None else self.macros.get(source, source.encode("latin-1")).decode("latin-1")
-            )
+        for argument, text in zip(given, known, strict=False):
+            if text is None:
+                source = self._source(argument)[:200]
+                text = self.macros[source].decode("latin-1") if source in self.macros else source
+            texts.append(text)
         self.fact("call", name, node, args=tuple(texts))
-        known = [self._string(argument) for argument in arguments.named_children[:32]]
-        for argument, text in zip(arguments.named_children, known, strict=False):
+        for argument, text in zip(given, known, strict=False):
             if text and argument.type == "identifier" and text.startswith("/") and name not in PRINT_CALLS:
                 self.path(text, "read", "open", argument)
         if name in _BUILDING and len(known) > 1:
-            self._built(name, arguments.named_children, known, node)
+            self._built(name, given, known, node)
         if name in SHELL_CALLS and known:
             if known[0] is None:
                 self.fact("opaque", "unknown_script", node)
@@ -217,22 +221,23 @@ class CReader(TreeReader):
 
     def _string(self, node: Node) -> str | None:
         """A string literal, several in a row, or a macro that is one; None when it is not known."""
-        if node.type == "string_literal":
+        kind = node.type
+        if kind == "string_literal":
             source = self._source(node)
             return unescape(source[source.find('"') + 1 : -1])
-        if node.type == "raw_string_literal":
+        if kind == "raw_string_literal":
             match = re.search(r'R"([^(]*)\((.*)\)\1"', self._source(node), re.S)
             return match.group(2) if match else None
-        if node.type == "concatenated_string":
+        if kind == "concatenated_string":
             return "".join(self._string(child) or UNKNOWN for child in node.named_children)
-        if node.type == "identifier":
+        if kind == "identifier":
             name = self._source(node)
             return self.variables.get(name) if name in self.variables else self._macro(name, 0)
-        if node.type == "initializer_list":
+        if kind == "initializer_list":
             return self._letters(node)
-        if node.type == "binary_expression" and self.language == "cpp":
+        if kind == "binary_expression" and self.language == "cpp":
             return self._sum(node)
-        if node.type == "call_expression" and self._source(node).startswith(("std::string(", "string(")):
+        if kind == "call_expression" and self._source(node).startswith(("std::string(", "string(")):
             arguments = node.child_by_field_name("arguments")
             return self._string(arguments.named_children[0]) if arguments and arguments.named_children else None
         return None

@@ -15,7 +15,7 @@ import msgspec
 from detect import tables, trees
 from detect.earlier import Earlier
 from detect.facts import Access, Code, Fact, FactKind, Facts, read_facts
-from detect.literals import may_match, needed, words_of
+from detect.literals import may_match, needed, one_of, words_of
 from detect.paths import covers, touches
 from detect.rule_set import Condition, PathCondition, Place, QueryCondition, Rule, RuleSet, TableCondition, compiled
 from queues.context import EpisodeContext
@@ -135,7 +135,7 @@ _COMMON = {"path": 2, "word": 1}
 def _path_words(path: PathCondition) -> frozenset[str]:
     """Words one of which is in every path that a condition matches; none where that cannot be told."""
     clauses, folded = needed(compiled(path.match)) if path.match else ((), False)
-    clause = next((clause for clause in clauses if not clause.texts), None)
+    clause = next((clause for clause in clauses if not clause.parts and not clause.texts), None)
     return frozenset(map(str, clause.words)) if clause is not None and not folded else frozenset()
 
 
@@ -176,7 +176,7 @@ class _Looking:
         for fact in self.by_kind.get("path", ()):
             found.add(("path", fact.access))
             for path in (fact.value, fact.given) if fact.given.startswith("/proc/") else (fact.value,):
-                found.update([("word", str(word)) for word in words_of(path)])
+                found.update([("word", str(word)) for word in words_of(path).all])
         found.update((kind, fact.value) for kind in ("opaque", "trait") for fact in self.by_kind.get(kind, ()))
         found.update((kind, "") for kind in ("string", "opaque") if kind in self.by_kind)
         found.update(("code", code.language) for code in self.facts.codes)
@@ -231,7 +231,8 @@ def _test(condition: Condition, languages: tuple[str, ...]) -> Test:
             else _NOTHING
         )
     if (texts := condition.contains) is not None:
-        return lambda looking: _contains(looking.facts.text, texts)
+        clause = one_of(texts)
+        return lambda looking: _HOLDS if clause.holds(words_of(looking.facts.text)) else _NOTHING
     if condition.query is not None:
         query = condition.query
         return lambda looking: _query(query, looking)
@@ -263,13 +264,6 @@ def _test(condition: Condition, languages: tuple[str, ...]) -> Test:
         ]
 
     return facts
-
-
-def _contains(body: str, texts: Sequence[str]) -> list[Evidence]:
-    for text in texts:
-        if text in body:
-            return _HOLDS
-    return []
 
 
 def _all(parts: Sequence[Test], looking: _Looking) -> list[Evidence]:

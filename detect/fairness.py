@@ -11,7 +11,7 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from detect.literals import may_match, search
+from detect.literals import may_match, occurs, search
 
 Span = tuple[int, int]
 Found = Iterator[tuple[str, Span]]
@@ -183,7 +183,7 @@ def _python(role: str, data: bytes) -> Found:
     if b"test" in data and (found := search(_PY_NONE, data)) is not None:
         yield "cannot_fail", found.span()
     equal = search(_PY_EQUAL, data)
-    tests = search(_PY_TEST, data) is not None and (role == "test" or b"ssert" in data or b"_exit" in data)
+    tests = occurs(_PY_TEST, data) and (role == "test" or b"ssert" in data or b"_exit" in data)
     if (patch := search(_PY_PATCH, data)) is not None or (
         b"setattr" in data and (patch := search(_PY_PATCH_LOOP, data)) is not None
     ):

@@ -28,27 +28,53 @@ _RARE = "$~|`@?%^\\#&"
 """Signs that tell something by themselves; all others nearly every code has."""
 
 
+class Words(Generic[AnyStr]):
+    """The words of a text, which are the longest runs of what `\\w` matches in it."""
+
+    __slots__ = ("all", "joined", "text")
+
+    def __init__(self, text: AnyStr) -> None:
+        self.text = text
+        found: list[Any]
+        if isinstance(text, bytes):
+            found = text.translate(_LETTERS).split()
+        elif text.isascii():
+            found = text.encode().translate(_LETTERS).decode().split()
+        else:
+            found = _WORD.findall(text)
+        self.all: frozenset[AnyStr] = frozenset(found)
+        self.joined: AnyStr = (b" " if isinstance(text, bytes) else " ").join(self.all)  # type: ignore[assignment, arg-type]
+        """All of them in a row: a part of a word is found there faster than in the text."""
+
+
+words_of = lru_cache(maxsize=256)(Words)
+
+
 class Clause(msgspec.Struct, Generic[AnyStr], frozen=True):
-    """One of `words` stands in every match as a whole word, or one of `texts` anywhere.
+    """One of `words` stands in every match as a whole word, or one of `parts` within one, or one of `texts` anywhere.
 
     A word in `more` counts only where one of the longer texts stands as well that it is a part of.
     """
 
     words: frozenset[AnyStr]
     more: dict[AnyStr, tuple[AnyStr, ...]]
+    parts: tuple[AnyStr, ...]
     texts: tuple[AnyStr, ...]
 
-    def holds(self, words: frozenset[AnyStr], text: AnyStr) -> bool:
-        if not words.isdisjoint(self.words):
+    def holds(self, words: Words[AnyStr]) -> bool:
+        if not words.all.isdisjoint(self.words):
             if not self.more:
                 return True
-            for word in words & self.words:
+            for word in words.all & self.words:
                 longer = self.more.get(word)
-                if longer is None or any(one in text for one in longer):  # type: ignore[operator]
+                if longer is None or any(one in words.text for one in longer):  # type: ignore[operator]
                     return True
-        # most clauses have no texts at all
+        # most clauses have neither parts nor texts
+        for one in self.parts:
+            if one in words.joined:  # type: ignore[operator]
+                return True
         for one in self.texts:  # noqa: SIM110
-            if one in text:  # type: ignore[operator]
+            if one in words.text:  # type: ignore[operator]
                 return True
         return False
 
@@ -58,19 +84,16 @@ _LETTERS = bytes(code if code < 128 and (chr(code).isalnum() or code == 95) else
 """Every byte that is no part of a word as a blank."""
 
 
-@lru_cache(maxsize=256)
-def words_of(text: AnyStr) -> frozenset[AnyStr]:
-    """The longest runs of what `\\w` matches in a text."""
-    if isinstance(text, bytes):
-        return frozenset(text.translate(_LETTERS).split())
-    if text.isascii():
-        return frozenset(text.encode().translate(_LETTERS).decode().split())  # type: ignore[arg-type]
-    return frozenset(_WORD.findall(text))  # type: ignore[arg-type]
-
-
 @lru_cache(maxsize=4)
 def _lowered(text: AnyStr) -> AnyStr:
     return text.lower()
+
+
+def one_of(texts: Iterable[str]) -> Clause[str]:
+    """What holds where one of `texts` stands."""
+    given = tuple(texts)
+    clause = _clause(frozenset((text, False, False) for text in given), False, False, True, len(given))
+    return Clause(frozenset(), {}, (), given) if clause is None else clause
 
 
 def may_match(pattern: re.Pattern[AnyStr], text: AnyStr) -> bool:
@@ -78,28 +101,35 @@ def may_match(pattern: re.Pattern[AnyStr], text: AnyStr) -> bool:
     clauses, folded = needed(pattern)
     if not clauses:
         return True
-    where = _lowered(text) if folded else text
-    words = words_of(where)
-    if not _hold(clauses, words, where):
+    words = words_of(_lowered(text) if folded else text)
+    if not _hold(clauses, words):
         return False
     ways = _needed_by_way(pattern)
-    return not ways or any([_hold(way, words, where) for way in ways])
+    return not ways or any([_hold(way, words) for way in ways])
 
 
-def _hold(clauses: tuple[Clause[AnyStr], ...], words: frozenset[AnyStr], text: AnyStr) -> bool:
+def _hold(clauses: tuple[Clause[AnyStr], ...], words: Words[AnyStr]) -> bool:
     # one after the other is twice as fast as all()
     for clause in clauses:  # noqa: SIM110
-        if not clause.holds(words, text):
+        if not clause.holds(words):
             return False
     return True
 
 
 def search(pattern: re.Pattern[AnyStr], text: AnyStr) -> re.Match[AnyStr] | None:
     """As `pattern.search(text)`, and faster where there is little; groups are kept where the pattern has any."""
+    return _search(pattern, text, False)
+
+
+def occurs(pattern: re.Pattern[AnyStr], text: AnyStr) -> bool:
+    """Whether `pattern` matches anywhere in `text`, which is found out faster than where."""
+    return _search(pattern, text, True) is not None
+
+
+def _search(pattern: re.Pattern[AnyStr], text: AnyStr, anywhere: bool) -> re.Match[AnyStr] | None:
     clauses, folded = needed(pattern)
-    where = _lowered(text) if folded else text
-    words = words_of(where)
-    if not _hold(clauses, words, where):
+    words = words_of(_lowered(text) if folded else text)
+    if not _hold(clauses, words):
         return None
     ways = _ready_ways(pattern)
     if not ways:
@@ -107,10 +137,12 @@ def search(pattern: re.Pattern[AnyStr], text: AnyStr) -> re.Match[AnyStr] | None
     first: re.Match[AnyStr] | None = None
     # the leftmost, and of those that begin at one place the alternative that is named first
     for way, needs in ways:
-        if _hold(needs, words, where):
+        if _hold(needs, words):
             found = way.search(text)
             if found is not None and (first is None or found.start() < first.start()):
                 first = found
+                if anywhere:
+                    break
     return first
 
 
@@ -172,8 +204,8 @@ def _clauses(items: Any, pattern: re.Pattern[AnyStr]) -> tuple[Clause[AnyStr], .
     clauses = [_clause(need, bool(pattern.flags & re.IGNORECASE), of_bytes, bounded) for need in found]
     known = [one for one in clauses if one is not None]
     # what nearly every text has tells nothing beside others; words are asked for fastest
-    telling = [one for one in known if one.words or not any(_is_common(text) for text in one.texts)] or known
-    return tuple(sorted(telling, key=lambda one: len(one.texts))[:MAX_CLAUSES])  # type: ignore[return-value]
+    telling = [one for one in known if one.words or not any(map(_is_common, (*one.parts, *one.texts)))] or known
+    return tuple(sorted(telling, key=lambda one: len(one.parts) + 2 * len(one.texts))[:MAX_CLAUSES])  # type: ignore[return-value]
 
 
 def _is_common(text: str | bytes) -> bool:
@@ -186,7 +218,7 @@ Need = frozenset[Part]
 """One of these stands in every match."""
 
 
-def _clause(need: Need, folded: bool, of_bytes: bool, bounded: bool) -> Clause[Any] | None:
+def _clause(need: Need, folded: bool, of_bytes: bool, bounded: bool, most: int = MAX_TEXTS) -> Clause[Any] | None:
     words: set[str] = set()
     more: dict[str, set[str]] = {}
     texts: set[str] = set()
@@ -204,14 +236,19 @@ def _clause(need: Need, folded: bool, of_bytes: bool, bounded: bool) -> Clause[A
         more.setdefault(word, set()).add(text)
     # a text with another one in it says nothing more
     least = [text for text in texts if not any(other in text and other != text for other in texts)]
-    if len(least) > MAX_TEXTS or len(words) > MAX_WORDS:
+    if len(least) > most or len(words) > MAX_WORDS:
         return None
+    parts = [text for text in least if bounded and _WORD.fullmatch(text)]
 
     def ready(text: str) -> Any:
         return text.encode() if of_bytes else text
 
     longer = {ready(word): tuple(map(ready, sorted(with_it))) for word, with_it in more.items() if word not in with_it}
-    return Clause(frozenset(map(ready, words)), longer, tuple(map(ready, sorted(least))))
+    texts -= {*parts}
+    least = [text for text in least if text in texts]
+    return Clause(
+        frozenset(map(ready, words)), longer, tuple(map(ready, sorted(parts))), tuple(map(ready, sorted(least)))
+    )
 
 
 def _weight(need: Need) -> tuple[int, int]:

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Literal
 
-from detect.literals import alternatives, may_match, search
+from detect.literals import alternatives, may_match, occurs, search
 
 Span = tuple[int, int]
 Role = Literal["submission", "test", "other"]
@@ -305,7 +305,7 @@ _COMPUTED_COMMAND = re.compile(
 
 
 def _first(pattern: re.Pattern[bytes], language: str, data: bytes) -> Span | None:
-    if search(pattern, data) is None:
+    if not occurs(pattern, data):
         return None
     found = pattern.search(bare(language, data))
     return None if found is None else found.span()
@@ -313,7 +313,7 @@ def _first(pattern: re.Pattern[bytes], language: str, data: bytes) -> Span | Non
 
 def _literal_first(pattern: re.Pattern[bytes], language: str, data: bytes) -> Span | None:
     """As `_first`, but where a literal may be the name that matters: only comments do not count."""
-    if search(pattern, data) is None:
+    if not occurs(pattern, data):
         return None
     for found in pattern.finditer(data):
         line = data[data.rfind(b"\n", 0, found.start()) + 1 : found.start()].lstrip()
@@ -579,18 +579,18 @@ def answers(language: str, data: bytes) -> Span | None:
     """Where the outputs of a program are typed in, instead of worked out."""
     if (blob := _unreadable(data)) is not None:
         return blob
-    if search(_SIMPLE_HASH, data) is not None and len(set(_HEX.findall(data)) - _HASH_OWN) >= 3:
+    if occurs(_SIMPLE_HASH, data) and len(set(_HEX.findall(data)) - _HASH_OWN) >= 3:
         found = search(_HEX, data)
         assert found is not None
         return found.span()
-    mixes = _BIG.search(data) is not None and search(_MIXING, data) is not None
+    mixes = _BIG.search(data) is not None and occurs(_MIXING, data)
     cases = list(_CASE_DIGEST.finditer(data)) if mixes else []
     if len(cases) >= 3:
         return cases[0].start(), cases[-1].end()
     hashed = list(_CASE_HASHED.finditer(data)) if may_match(_CASE_HASHED, data) else []
     if len(hashed) >= 2:
         return hashed[0].start(), hashed[-1].end()
-    if search(_JOINED, data) is not None and _keyed(data):
+    if occurs(_JOINED, data) and _keyed(data):
         found = search(_JOINED, data)
         assert found is not None
         if (
@@ -599,7 +599,7 @@ def answers(language: str, data: bytes) -> Span | None:
             or sum(1 for key, value in _pairs(data) if len(key) > 1 and key != value) >= 2
         ):
             return found.span()
-    if data.count(b'"') + data.count(b"'") >= 6 and search(_ASKS, data) is not None:
+    if data.count(b'"') + data.count(b"'") >= 6 and occurs(_ASKS, data):
         pairs = list(_pairs(data))
         alike = [pair for pair in pairs if _answer_like(*pair)]
         if len(alike) >= 3 and 2 * len(alike) > len(pairs):
@@ -608,7 +608,7 @@ def answers(language: str, data: bytes) -> Span | None:
             return 0, len(data)
         if mixes and sum(_digest(key) and len(value) > 1 for key, value in pairs) >= 3:
             return 0, len(data)
-    if (forms := _OUTPUT.get(language)) is not None and search(_ASKS, data) is not None:
+    if (forms := _OUTPUT.get(language)) is not None and occurs(_ASKS, data):
         fixed = [found for found in forms[1].finditer(data)]
         telling = [found for found in fixed if re.search(rb"[\"'` ][^\n]*\d", found[0]) and b"stderr" not in found[0]]
         if len(telling) >= 3 and len(forms[0].findall(data)) <= sum(len(forms[0].findall(found[0])) for found in fixed):

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from detect import fairness, pretence, traits
-from detect.literals import alternatives, may_match, needed, search
+from detect.literals import alternatives, may_match, needed, occurs, one_of, search, words_of
 from detect.rule_set import _patterns, load_rules
 
 CORPUS = Path(__file__).parents[1] / "corpus"
@@ -45,7 +45,7 @@ def test_what_a_pattern_needs(pattern: str, expected: list[str]) -> None:
     found = []
     for clause in needed(re.compile(pattern))[0]:
         words = [":".join([word, *clause.more.get(word, ())]) for word in sorted(clause.words)]
-        found.append(" ".join([*words, *("*" + text for text in clause.texts)]))
+        found.append(" ".join([*words, *("*" + text for text in (*clause.parts, *clause.texts))]))
     assert sorted(found) == sorted(expected)
 
 
@@ -69,7 +69,14 @@ def test_what_a_pattern_needs(pattern: str, expected: list[str]) -> None:
 def test_words_are_those_of_the_pattern(pattern: str, text: str) -> None:
     ready = re.compile(pattern)
     assert ready.search(text) is not None and may_match(ready, text)
-    assert search(ready, text) is not None
+    assert search(ready, text) is not None and occurs(ready, text)
+
+
+@pytest.mark.parametrize("text", ["LD_", "(){", "a.b", "é", "x", "/proc/", "wor", "ord("])
+def test_one_of_some_texts(text: str) -> None:
+    clause = one_of([text, "never"])
+    assert clause.holds(words_of(f"1 {text} 2")) and clause.holds(words_of(f"a{text}b"))
+    assert not clause.holds(words_of("neve r"))
 
 
 def test_case_and_place() -> None:
@@ -103,6 +110,7 @@ def test_nothing_that_matches_is_passed_over() -> None:
                 assert pattern.search(data) is None, (pattern, data)
             expected, found = pattern.search(data), search(pattern, data)
             assert (expected and expected.span()) == (found and found.span()), (pattern, data)
+            assert occurs(pattern, data) == (expected is not None), (pattern, data)
             matched += expected is not None
         for pattern in of_text:
             if not may_match(pattern, text):

@@ -377,6 +377,13 @@ def _python_tests(role: str, tree: ast.Module, span) -> Found:
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test")
     ]
+    marks = {
+        getattr(mark.func if isinstance(mark, ast.Call) else mark, "id", "")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef)
+        for mark in node.decorator_list
+    }
+    functions = [node for node in functions if node.name not in marks]  # what marks a test is none
     classes = {id(part): node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for part in node.body}
     all_skipped = any(
         isinstance(node, ast.Assign)
@@ -905,6 +912,8 @@ _SH_FORGIVEN = re.compile(
     rb"|\b(?:diff|cmp)\b[^\n|;]*\|\|\s*exit\s+0\b|\b(?:exit|return)\s+\"?(?:\$\{\w+:\+0\}"
     rb"|\$\(\(\s*\$?\w+\s*(?:&\s*0\b|%\s*1\b|\*\s*0\b))"
 )
+_MEASURED = re.compile(rb"\b(?:gcov|lcov|gcovr|gprof|coverage|callgrind_annotate|perf)\b")
+"""What counts the lines that tests run, whatever they find."""
 _BLESSED = re.compile(
     rb"(?:\./program|\./main\b|python3?\s+(?:\./)?main\.py)[^|\n;&]*(?<!2)>\s*\"?([^\s;"
     rb"|&]*(?:expect|golden|\.exp\b|\.want\b|\.ref\b|answers?\b)[^\s;|&\"]*)"
@@ -990,7 +999,11 @@ def _scripts(language: str, path: str | None, role: str, data: bytes) -> Found:
         and not _held_against(found[1], data)
     ):
         yield "rewritten_outcome", found.span()
-    if path is not None and (found := search(_SH_FORGIVEN, data)) is not None:
+    if (
+        path is not None
+        and (found := search(_SH_FORGIVEN, data)) is not None
+        and (role == "test" or _MEASURED.search(data, found.end()) is None)
+    ):
         yield "swallowed_failure", found.span()
     if b"()" in data and (found := search(_SHADOW, data)) is not None:
         yield "patched_checks", found.span()

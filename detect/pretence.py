@@ -83,6 +83,8 @@ _PACKED = re.compile(
 )
 _BIG_NUMBER = re.compile(rb"\b(?:0x[0-9a-fA-F]{40,}|\d{48,})n?\b")
 _UNPACKED_NUMBER = re.compile(rb"\bto_bytes\s*\(|\btoByteArray\s*\(|\bfrom_str_radix\b|\bSetString\s*\(|\bBigInt\b")
+_MATHEMATICS = re.compile(rb"1415926535|7182818284|4142135623|6931471805|3025850929|5772156649|6180339887")
+"""Digits of pi, e, the roots and logarithms that calculators carry along."""
 _WHOLE_INPUT = re.compile(
     rb"\bcase\s+\"?\$\((?:cat(?:\s+-)?|<\s*/dev/stdin)\)\"?\s+in\s*\n?\s*[\"']|\bdict\(\s*\w+\.(?:r?split|r?partition)\([^\n]{0,80}\bfor\b"
     rb"[\s\S]{0,800}?\bjoin\(\s*sys\.argv"
@@ -317,7 +319,11 @@ def _submission(language: str, data: bytes) -> Found:
         yield "looks_around", found.span()
     if (b"0" in data and b"|" in data) and language == "shell" and (found := search(_PACKED, data)) is not None:
         yield "reads_itself", found.span()
-    if (found := search(_UNPACKED_NUMBER, data)) is not None and (big := _BIG_NUMBER.search(data)) is not None:
+    if (
+        (found := search(_UNPACKED_NUMBER, data)) is not None
+        and (big := _BIG_NUMBER.search(data)) is not None
+        and _MATHEMATICS.search(big[0]) is None
+    ):
         yield "typed_in_answers", big.span()
     for pattern in (_WHOLE_INPUT, _BY_LENGTH, _WHOLE_MATCHED, _HASHED_CALL):
         if (found := search(pattern, data)) is not None:

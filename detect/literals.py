@@ -39,7 +39,8 @@ class Words(Generic[AnyStr]):
         if isinstance(text, bytes):
             found = text.translate(_LETTERS).split()
         elif text.isascii():
-            found = text.encode().translate(_LETTERS).decode().split()
+            # the same text as bytes is nearly always asked about too
+            found = words_of(text.encode()).joined.decode().split()  # type: ignore[union-attr]
         else:
             found = _WORD.findall(text)
         self.all: frozenset[AnyStr] = frozenset(found)

@@ -135,6 +135,8 @@ _WHOLE_MATCHED = re.compile(
     rb"|\b(\w+)\s*=\s*sys\.stdin\.read\(\)(?=[\s\S]{0,400}?\bmatch\s+\4:\s*case\s+[\"'])"
 )
 _CANCELLED = re.compile(rb"\b(?:_?[eE]xit|return|sys\.exit)\s*\(?\s*([A-Za-z_]\w*)\s*[-^]\s*\1\s*\)?\s*(?:;|(?=\n)|\Z)")
+_CANCELLED_END = re.compile(rb"[-^]\s*[A-Za-z_]\w*\s*(?:\)\s*)?(?:;|\n|\Z)")
+"""How it ends, which is found faster."""
 _CAUGHT = re.compile(
     rb"\btry\s*\{[^{}]*\b(?:assert\w*|expect|Assertions)\b[^{}]*\}\s*catch\s*(?:\([^()]*\))?\s*\{\s*(?://[^\n]*\s*)?"
     rb"(?:(?:console|System|std|t|log\w*)(?:\.|::)[^;{}]*;?\s*)?\}"
@@ -149,6 +151,8 @@ _PY_ALWAYS = re.compile(
     rb"|\bdef\s+__(?:instancecheck|subclasscheck)__\s*\([^)]*\)[^:\n]*:\s*\n?\s*return\s+True\b|\bshouldstop\s*=(?!=)"
 )
 _PY_BOTH = re.compile(rb"\b(\w+)\s+is\s+not\s+(\w+)\s+or\s+\1\s+is\s+\2\b|\b(\w+)\s*!=\s*(\w+)\s+or\s+\3\s*==\s*\4\b")
+_PY_BOTH_END = re.compile(rb"or\s+\w+\s*(?:is\s|==)")
+"""How it ends, which is found faster."""
 _DEFINED = re.compile(
     rb"\bObject\.definePropert(?:y|ies)\(\s*(?:performance|Date|process|console|assert|global\w*|JSON|fs|child_process|expect)\b"
 )
@@ -220,7 +224,7 @@ def pretends(language: str, path: str | None, role: str, data: bytes) -> Found:
             yield "cannot_fail", found.span()
     else:
         yield from _others(language, role, data)
-    if (found := search(_CANCELLED, data)) is not None:
+    if _CANCELLED_END.search(data) is not None and (found := search(_CANCELLED, data)) is not None:
         yield "cannot_fail", found.span()
     if (
         b"test" in data
@@ -238,7 +242,10 @@ def pretends(language: str, path: str | None, role: str, data: bytes) -> Found:
 def _python(role: str, path: str | None, data: bytes) -> Found:
     if (found := search(_CLOCKS, data)) is not None:
         yield "patched_checks", found.span()
-    if (found := search(_PY_ALWAYS, data) or search(_PY_BOTH, data)) is not None:
+    found = search(_PY_ALWAYS, data)
+    if found is None and _PY_BOTH_END.search(data) is not None:
+        found = search(_PY_BOTH, data)
+    if found is not None:
         yield "cannot_fail", found.span()
     if role == "submission" and b"def " in data and (found := search(_LAST_EXIT, data)) is not None:
         lines = [line for line in data[: found.start()].split(b"\n") if line and not line[:1].isspace()]

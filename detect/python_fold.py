@@ -76,6 +76,8 @@ class Folder:
         self.calls = 0
         """How many of them are being worked out, one in the other."""
         self.calls_left = [python_run.MAX_ALL_CALLS]
+        self.blind: dict[tuple[int, int], object] | None = None
+        """What functions return that are given nothing known, kept from when all constants are known."""
         self._values: dict[int, Value | None] | None = None
 
     def within(self, names: Mapping[str, Value]) -> Folder:
@@ -83,6 +85,7 @@ class Folder:
         inner = Folder(names, self.dotted, self.spend)
         inner.globals, inner.functions, inner.calls = self.globals, self.functions, self.calls
         inner.classes, inner.left, inner.calls_left = self.classes, self.left, self.calls_left
+        inner.blind = self.blind
         return inner
 
     def truth(self, node: ast.expr) -> bool | None:
@@ -118,6 +121,7 @@ class Folder:
     def settle(self) -> None:
         """All constants are known: from now on, what an expression was found to be stays."""
         self._values = {}
+        self.blind = {}
 
     def fold(self, node: ast.AST, depth: int = 0) -> Value | None:
         kind = type(node)

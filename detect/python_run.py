@@ -46,6 +46,35 @@ def call(
     folder: Folder, function: Function, args: list[Value | None], keywords: dict[str, Value | None]
 ) -> Value | None:
     """What a function returns for these arguments. Raises Unknown."""
+    given = function.args
+    if (
+        folder.blind is None
+        or keywords
+        or given.defaults
+        or given.kwonlyargs
+        or given.vararg
+        or any(arg is not None for arg in args)
+    ):
+        return _call(folder, function, args, keywords)
+    # of calls of which nothing is known one is enough
+    key = (id(function), len(args))
+    if key not in folder.blind:
+        try:
+            folder.blind[key] = _call(folder, function, args, keywords)
+        except Unknown:
+            folder.blind[key] = _NOTHING
+    value = folder.blind[key]
+    if value is _NOTHING:
+        raise Unknown
+    return value  # type: ignore[return-value]
+
+
+_NOTHING = object()
+
+
+def _call(
+    folder: Folder, function: Function, args: list[Value | None], keywords: dict[str, Value | None]
+) -> Value | None:
     if (
         folder.calls >= MAX_CALLS
         or folder.calls_left[0] <= 0

@@ -91,6 +91,8 @@ _WHOLE_INPUT = re.compile(
 )
 _DOC_STORE = re.compile(rb"[)\]]\s*\.__doc__\b")
 _FIELD = re.compile(rb"\bget(?:Declared)?(?:Field|Method)\s*\(\s*(?:\"[^\"\n]*\"\s*\+|(?![\"')])\w+\s*\+)")
+_SEARCHED = re.compile(rb"\$\{PATH//:|\bIFS=:[^\n]*\$\{?PATH\b|\$\{?PATH\}?\"?\s*\|\s*tr\s")
+_BY_PATTERN = re.compile(rb"\b(?:exec|then|do|&&|;)\s+[\w$/{}.-]*/[\w?]*\*\w*\s+\"?\$[@*]")
 _AWK_SYSTEM = re.compile(rb"\bawk\b[^\n']*'[^']*\bsystem\s*\(\s*(?!\"\")")
 
 
@@ -340,5 +342,9 @@ def _submission(language: str, data: bytes) -> Found:
         yield "stored_by_hash", found.span()
     if language == "java" and b"get" in data and (found := search(_FIELD, data)) is not None:
         yield "loads_code", found.span()
+    if language == "shell" and b"PATH" in data and (found := _SEARCHED.search(data)) is not None:
+        yield "finds_programs", found.span()
+    if language == "shell" and b"*" in data and (found := _BY_PATTERN.search(data)) is not None:
+        yield "starts_process", found.span()
     if language == "shell" and b"system" in data and (found := _AWK_SYSTEM.search(data)) is not None:
         yield "starts_process", found.span()

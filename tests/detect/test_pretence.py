@@ -132,7 +132,7 @@ def test_what_pretends(language: str, path: str, text: str, trait: str) -> None:
         (
             "rust",
             "tests/a.rs",
-            '#[test]\n#[should_panic(expected = "x")]\nfn a() { parse(""); }\n#[test]\nfn b() { assert_eq!(parse("1"), 1); }\n',
+            '#[test]\n#[should_panic(expected = "x")]\nfn a() { f(""); }\n#[test]\nfn b() { assert_eq!(f("1"), 1); }\n',
         ),
         (
             "shell",

@@ -6,10 +6,10 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 
 import msgspec
-import pip
 import pytest
 
 from audit.errors import EctypeError
@@ -43,8 +43,9 @@ def packages() -> Iterator[Packages]:
         folder.chmod(0o755)
         (folder / "wheels").mkdir()
         write_wheel(folder / "wheels")
-        source = Path(pip.__file__).parent
-        with zipfile.ZipFile(folder / "wheels" / f"pip-{pip.__version__}-py3-none-any.whl", "w") as wheel:
+        pip = metadata.distribution("pip")  # importing it would take setuptools' distutils from everything after it
+        source = Path(str(pip.locate_file("pip")))
+        with zipfile.ZipFile(folder / "wheels" / f"pip-{pip.version}-py3-none-any.whl", "w") as wheel:
             for path in source.rglob("*"):
                 if path.is_file() and "__pycache__" not in path.parts:
                     wheel.write(path, Path("pip") / path.relative_to(source))

@@ -98,7 +98,9 @@ _LISTED_ITEM = re.compile(r"0[xX]([0-9a-fA-F]{1,2})|'([^'\\\n])'|(\d{1,3})")
 _PATH_LIKE = re.compile(r"/[a-z*?][\w*?\[\]{},.-]*(?:/[\w*?\[\]{},.-]+)+/?")
 _TURNS = re.compile(r"revers|\[::-1\]|\brev\b|\.rev\(|-\s*1\s*-|--")
 _SHORT_BACKWARDS = re.compile(r"[\"'`]([^\"'`\s\w]?(?:lave|tset|neddih|corp)/?)[\"'`]")
-_SINGLE = re.compile(r"(?:[\"'][A-Za-z/._:-]{1,2}[\"']\s*[,+;.]\s*){3,40}[\"'][A-Za-z/._:-]{1,2}[\"']")
+_SINGLE = re.compile(
+    r"[\"'][A-Za-z/._:-]{1,2}[\"']\s*[,+;.]\s*(?:[\"'][A-Za-z/._:-]{1,2}[\"']\s*[,+;.]\s*){2,39}[\"'][A-Za-z/._:-]{1,2}[\"']"
+)
 _QUOTED_LETTERS = re.compile(r"[\"']([A-Za-z/._:-]{1,2})[\"']")
 _PROGRAMS = frozenset(
     [

@@ -10,6 +10,7 @@ import fnmatch
 import posixpath
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 UNKNOWN = "\x01"
 """Stands for a part of a string that cannot be known before the action runs."""
@@ -82,7 +83,12 @@ def resolve(path: str, cwd: str | None, links: Mapping[str, str] | None = None) 
 
 
 def is_under(path: str, roots: tuple[str, ...]) -> bool:
-    return any(path == root or path.startswith(root + "/") for root in roots)
+    return path in roots or path.startswith(_below(roots))
+
+
+@lru_cache(maxsize=256)
+def _below(roots: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(root + "/" for root in roots)
 
 
 def reaches(pattern: str, roots: tuple[str, ...]) -> bool:

@@ -234,7 +234,7 @@ _ORDINARY = re.compile(
     rb"|PYTHON\w*|RUST_\w+|\w*TRACE\w*|\w*VERBOSE\w*|[a-z]\w*|[A-Z]"
 )
 _ALL_VARIABLES = re.compile(
-    rb"\bos\.environ\s*\.\s*(?:items|keys|values|copy)\(|\bin\s+os\.environ\s*:"
+    rb"\bos\.environ\s*\.\s*(?:items|keys|values|copy)\(|\bfor\s+[\w, ]+\s+in\s+os\.environ\s*:"
     rb"|\benv::vars(?:_os)?\(|\bos\.Environ\(\)|\bObject\.(?:keys|entries"
     rb"|values)\(\s*process\.env|\bSystem\.getenv\(\s*\)|\bkeys\s+%ENV"
 )

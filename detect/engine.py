@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import itertools
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
 import msgspec
 
@@ -16,7 +17,7 @@ from detect import tables, trees
 from detect.earlier import Earlier
 from detect.facts import Access, Code, Fact, FactKind, Facts, read_facts
 from detect.literals import may_match, needed, one_of, words_of
-from detect.paths import covers, touches
+from detect.paths import covers, is_vague, touches
 from detect.rule_set import Condition, PathCondition, Place, QueryCondition, Rule, RuleSet, TableCondition, compiled
 from queues.context import EpisodeContext
 from queues.messages import Action
@@ -182,14 +183,33 @@ class _Looking:
         found.update(("code", code.language) for code in self.facts.codes)
         return found
 
+    @cached_property
+    def _folders(self) -> frozenset[str]:
+        """Every path as it says, and the folders that it is in."""
+        found: set[str] = set()
+        for fact in self.by_kind.get("path", ()):
+            path = fact.value
+            end = path.find("/", 1)
+            while end >= 0:
+                found.add(path[:end])
+                end = path.find("/", end + 1)
+            found.add(path)
+        return frozenset(found)
+
+    @cached_property
+    def _vague(self) -> list[Fact]:
+        """Paths that may be others than they say."""
+        return [fact for fact in self.by_kind.get("path", ()) if is_vague(fact.value)]
+
     def reaching(self, wanted: tuple[tuple[str, ...], tuple[str, ...], tuple[Access, ...]]) -> Sequence[Fact]:
         """Path facts at or below folders, else those from which a walk meets others, else all; of some accesses."""
         found = self._reaching.get(wanted)
         if found is None:
             under, covered, access = wanted
+            known = under and self._folders.isdisjoint(under)
             found = [
                 fact
-                for fact in self.by_kind.get("path", ())
+                for fact in (self._vague if known else self.by_kind.get("path", ()))
                 if fact.access in access
                 and (touches(fact.value, under) if under else not covered or covers(fact.value, covered))
             ]

@@ -127,6 +127,11 @@ def touches(path: str, roots: tuple[str, ...]) -> bool:
     return _GLOB.search(path) is not None and reaches(path, roots)
 
 
+def is_vague(path: str) -> bool:
+    """Whether a path fact's value can be other paths: a glob, or one with unknown parts."""
+    return UNKNOWN in path or _GLOB.search(path) is not None
+
+
 def covers(path: str, roots: tuple[str, ...]) -> bool:
     """Whether walking down from `path` meets one of `roots`."""
     return path == "/" or any(root.startswith(path + "/") for root in roots)

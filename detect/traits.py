@@ -323,7 +323,7 @@ def _literal_first(pattern: re.Pattern[bytes], language: str, data: bytes) -> Sp
 
 
 _RUNS_OWN = re.compile(
-    rb"[\"'`](?:[\w./-]*/)?(?:program|a\.out|main(?:\.py|\.js|\.sh)?)(?=[\"'`]|\s+[^\"'`\n]*[\"'`])|[\"']\./\w+[\"']"
+    rb"[\"'`](?:[\w./-]*/)?(?:program|a\.out|main(?:\.py|\.js|\.sh)?)(?=[\"'`]|\s+[^\"'`\n]*[\"'`])|[\"']\./[\w.-]+[\"']"
     rb"|\./program\b|[\"'](?:cargo|make|git|pytest|ruff|gofmt|clang-format|javac)[\"']"
     rb"|^\s*(?:import\s+(?:pytest|unittest)|from\s+(?:pytest|unittest)\s+import)",
     re.M,

@@ -129,7 +129,7 @@ _PY_STUB = re.compile(
 )
 _PY_MOCK = re.compile(
     rb"(?m)^[ \t]*(?:from[ \t]+unittest(?:\.mock)?\s+import\s+[^\n]*\b(?:mock|ANY|MagicMock|Mock"
-    rb"|patch)\b|import\s+unittest\.mock)|\bmock\.ANY\b|\bMagicMock\s*\("
+    rb"|patch)\b|import\s+unittest\.mock)|(?<!unittest\.)\bmock\.ANY\b|\bMagicMock\s*\("
 )
 _PY_NONE = re.compile(
     rb"\bdef\s+load_tests\s*\([^)]*\)[^:\n]*:\s*\n?\s*return\s+(?:unittest\.)?TestSuite\(\s*\)"

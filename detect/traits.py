@@ -392,7 +392,9 @@ def capabilities(language: str, path: str, data: bytes) -> Iterator[tuple[str, S
             ):
                 yield "starts_process", found.span()
                 break
-    if (store := search(_STORES, data)) is not None and search(_HASHING, data) is not None:
+    # results of one's own that a module keeps are no answers that were brought along
+    keeps = _MAIN.search(path) is None and b"dump" in data
+    if not keeps and (store := search(_STORES, data)) is not None and search(_HASHING, data) is not None:
         yield "stored_by_hash", store.span()
 
 

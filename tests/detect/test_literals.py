@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from itertools import islice
 from pathlib import Path
+from typing import cast
 
 import msgspec
 import pytest
 
 from detect import fairness, pretence, traits
-from detect.literals import alternatives, may_match, needed, occurs, one_of, search, words_of
+from detect.literals import Clause, alternatives, may_match, needed, occurs, one_of, search, words_of
 from detect.rule_set import _patterns, load_rules
 
 CORPUS = Path(__file__).parents[1] / "corpus"
@@ -43,7 +44,8 @@ CORPUS = Path(__file__).parents[1] / "corpus"
 def test_what_a_pattern_needs(pattern: str, expected: list[str]) -> None:
     """Words as they are, parts of words behind `*`, words that count only in a longer text as `word:text`."""
     found = []
-    for clause in needed(re.compile(pattern))[0]:
+    clauses = cast("tuple[Clause[str], ...]", needed(re.compile(pattern))[0])  # a cache hides the type
+    for clause in clauses:
         words = [":".join([word, *clause.more.get(word, ())]) for word in sorted(clause.words)]
         found.append(" ".join([*words, *("*" + text for text in (*clause.parts, *clause.texts))]))
     assert sorted(found) == sorted(expected)

@@ -269,7 +269,7 @@ async def test_policy_failures_are_observations(tmp_path: Path) -> None:
             reply = await driver.do(write(path, b"x"))
             assert reply.observation.status == "nonzero", path
             assert reply.observation.exit_status and reply.observation.stderr
-        await driver.do(run("ln -s /etc link; ln -s /tmp/out file"))
+        await driver.do(run("ln -s /usr link; ln -s /tmp/out file"))
         assert (await driver.do(write("link/x", b"x"))).observation.status == "nonzero"
         assert (await driver.do(write("./sub/../file", b"x"))).observation.status == "ok"
         replaced = await driver.do(run("test -L file || echo a file; ls /tmp/out"))

@@ -197,7 +197,7 @@ def disk_errors(where: Path) -> Iterator[None]:
 
 
 def explain_disk_error(error: OSError, where: Path) -> EctypeError:
-    place = str(error.filename or where)
+    place = str(error.filename2 or error.filename or where)  # of a copy: where it was copied to
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         what = "the disk is full" if error.errno == errno.ENOSPC else "the disk quota is used up"
         return EctypeError(

@@ -169,7 +169,7 @@ def test_a_folder_that_cannot_be_looked_into_is_said(tmp_path: Path) -> None:
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "disk"
     folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", folder], capture_output=True)
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], capture_output=True)
     if mounted.returncode != 0:
         pytest.skip("only root can mount a small disk")
     yield folder
@@ -178,7 +178,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_full_disk_is_said(small_disk: Path) -> None:
     with pytest.raises(OSError, match="No space"):
-        (small_disk / "ballast").write_bytes(b"x" * (1 << 20))
+        (small_disk / "ballast").write_bytes(b"x" * (4 << 20))
     with pytest.raises(EctypeError, match="disk is full") as caught:
         RunDir.create(small_disk / "run", CONFIG, SITE)
     assert str(small_disk) in caught.value.where
@@ -204,7 +204,7 @@ def test_a_folder_that_was_only_half_made_is_made_anew(
 def test_a_full_disk_leaves_the_old_files_whole(small_disk: Path) -> None:
     run = RunDir.create(small_disk / "run", CONFIG, SITE)
     with pytest.raises(OSError, match="No space"):
-        (small_disk / "ballast").write_bytes(b"x" * (1 << 20))
+        (small_disk / "ballast").write_bytes(b"x" * (4 << 20))
     with pytest.raises(EctypeError, match="disk is full"):
         run.request_stop("finished")
     assert run.stop_reason() is None

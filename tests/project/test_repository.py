@@ -19,7 +19,7 @@ HOSTS = [
 ]
 MACHINE_PATHS = [
     r"(?<![\w$])/root/[A-Za-z.]",
-    r"/work/(?:main(?!\.py)|shared|\.library)",
+    r"/work/(?:main(?!\.\w)|shared|\.library)",
     r"/home/[a-z]+/",
     r"/opt/(?:wheels|pypi)",
     r"/Users/",

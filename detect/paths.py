@@ -16,6 +16,8 @@ UNKNOWN = "\x01"
 """Stands for a part of a string that cannot be known before the action runs."""
 ORACLE = "/run/bin/reference"
 """Where the `reference` command lies in a sandbox."""
+SUBMITTED = re.compile(r"(^|/)([Mm]ain|program|[Ss]olution|submission|[Pp]rog|index|cli)(\.\w+)?$")
+"""Names of the file that is graded."""
 KNOWN_NAMES = [
     "main.py",
     "main.c",

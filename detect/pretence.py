@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator
 
 from detect.literals import search
+from detect.paths import SUBMITTED
 
 Span = tuple[int, int]
-_MAIN = re.compile(r"(^|/)([Mm]ain|program|[Ss]olution|submission|[Pp]rog|index|cli)(\.\w+)?$")
 Found = Iterator[tuple[str, Span]]
 
 _STUB_PROGRAM = re.compile(
@@ -188,7 +188,7 @@ _COMPARES = re.compile(
 
 def _around(language: str, path: str, data: bytes) -> Found:
     """A submission that asks what lies around, where no argument says so."""
-    if not _MAIN.search(path):
+    if not SUBMITTED.search(path):
         return
     pattern = _SHELL_EXISTS if language == "shell" else _EXISTS
     if (found := search(pattern, data) or search(_COUNTED, data)) is not None:

@@ -208,24 +208,26 @@ class Interpreter:
 
     def _while(self, node: ast.While, scope: Scope) -> None:
         while self.true(node.test, scope):
-            try:
-                self.block(node.body, scope)
-            except _Break:
+            if not self.once(node, scope):
                 return
-            except _Continue:
-                continue
         self.block(node.orelse, scope)
 
     def _for(self, node: ast.For, scope: Scope) -> None:
         for value in self.each(self.value(node.iter, scope), node.iter):
             self.bind(node.target, value, scope)
-            try:
-                self.block(node.body, scope)
-            except _Break:
+            if not self.once(node, scope):
                 return
-            except _Continue:
-                continue
         self.block(node.orelse, scope)
+
+    def once(self, node: ast.While | ast.For, scope: Scope) -> bool:
+        """Run the body of a loop once; False where it breaks out."""
+        try:
+            self.block(node.body, scope)
+        except _Break:
+            return False
+        except _Continue:
+            pass
+        return True
 
     def _break(self, node: ast.Break, scope: Scope) -> None:
         raise _Break

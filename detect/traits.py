@@ -19,6 +19,7 @@ from functools import lru_cache
 from typing import Literal
 
 from detect.literals import alternatives, may_match, occurs, search
+from detect.paths import SUBMITTED
 
 Span = tuple[int, int]
 Role = Literal["submission", "test", "other"]
@@ -39,14 +40,13 @@ _SOURCE = re.compile(
     r"\.(py|pyw|c|h|cc|cpp|cxx|hpp|go|rs|java|js|mjs|cjs|ts|pl|pm|rb|php|lua|kt|scala|swift|hs"
     r"|ml|cs|tcl|jl|r|R|awk|s|S|asm|sh|bash)$"
 )
-_MAIN = re.compile(r"(^|/)([Mm]ain|program|[Ss]olution|submission|[Pp]rog|index|cli)(\.\w+)?$")
 
 
 @lru_cache(maxsize=512)
 def role_of(path: str) -> Role:
     """What a file of that name is for: the program that is graded, a test or what tests need, or something else."""
     path = path.removeprefix("/work/")
-    if _MAIN.search(path) and not re.match(r"(tests?|t)/", path):
+    if SUBMITTED.search(path) and not re.match(r"(tests?|t)/", path):
         return "submission"
     if _TEST.search(path):
         return "test"
@@ -337,7 +337,7 @@ _PRINTS = re.compile(rb"(?m)^(?:for\b[^\n]*:[ \t]*(?:\n[^\n]*){0,3}?\bprint|prin
 
 def _is_tool(path: str, data: bytes) -> bool:
     """Whether a file that is not the entry of the program works on it: helpers of tests, runners, comparisons."""
-    if _MAIN.search(path) is not None:
+    if SUBMITTED.search(path) is not None:
         return False
     if search(_RUNS_OWN, data) is not None:
         return True
@@ -352,7 +352,7 @@ def capabilities(language: str, path: str, data: bytes) -> Iterator[tuple[str, S
         pattern = patterns.get(language)
         if name == "starts_process" and _is_tool(path, data):
             continue
-        if name == "loads_code" and _MAIN.search(path) is None:
+        if name == "loads_code" and SUBMITTED.search(path) is None:
             continue  # what is measured or debugged is loaded too
         if pattern is not None and (span := look(pattern, language, data)) is not None:
             yield name, span
@@ -378,7 +378,7 @@ def capabilities(language: str, path: str, data: bytes) -> Iterator[tuple[str, S
         yield "stays_behind", found
     if language == "python" and (found := _first(_UNPACKED, language, data)) is not None and b"dump" not in data:
         yield "loads_code", found
-    pattern = _ALIEN.get(path.rpartition(".")[2]) if language == "text" and _MAIN.search(path) else None
+    pattern = _ALIEN.get(path.rpartition(".")[2]) if language == "text" and SUBMITTED.search(path) else None
     if pattern is not None and (span := _literal_first(pattern, language, data)) is not None:
         yield "starts_process", span
     if language == "shell" and not _is_tool(path, data):
@@ -393,7 +393,7 @@ def capabilities(language: str, path: str, data: bytes) -> Iterator[tuple[str, S
                 yield "starts_process", found.span()
                 break
     # results of one's own that a module keeps are no answers that were brought along
-    keeps = _MAIN.search(path) is None and b"dump" in data
+    keeps = SUBMITTED.search(path) is None and b"dump" in data
     if not keeps and (store := search(_STORES, data)) is not None and search(_HASHING, data) is not None:
         yield "stored_by_hash", store.span()
 

@@ -11,7 +11,7 @@ from tests.cluster.slurm import SlurmCluster, wait_for
 
 pytestmark = [pytest.mark.slurm, pytest.mark.apptainer, pytest.mark.megatron]
 
-STEPS = 5
+STEPS = 60  # of a tenth of a second at least: the requeue has to come before the last one
 ENDED = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL"}
 
 
@@ -41,7 +41,7 @@ def all_ended(cluster: SlurmCluster, run: Path) -> bool:
 def test_submitted_run_survives_a_requeue_of_its_trainer(slurm_cluster: SlurmCluster) -> None:
     run = slurm_cluster.home / "runs" / "requeued"
     config = str(slurm_cluster.checkout / "tests" / "slurm" / "small.yaml")
-    submit = ("submit", config, "--site", "local-slurm", "--run", str(run))
+    submit = ("submit", config, "--site", "local-slurm", "--run", str(run), "--steps", str(STEPS))
     try:
         submitted = slurm_cluster.ectype(*submit)
         jobs = ids(run)

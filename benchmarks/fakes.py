@@ -12,15 +12,24 @@ temporary objects, offsets in them, and the name of the injected call.
 
 **Classifier.** Logistic regression on TF-IDF of words and characters of the answer, on its status, on how it agrees
 with its action (echoed words that are missing, lines and files that do not exist, ...), and on its latency beside the
-kind of action. Five folds; an action's answers, and those of all scripts around the same cheat, are in one fold.
+kind of action. Five folds, drawn several times; an action's answers, and those of all scripts around the same cheat,
+are in one fold.
+
+**Latency.** Actions run in random order, so that a machine that is busy for a while slows all kinds of them down. A
+fake takes what `sandbox.latencies` draws at that moment, when it knows the real ones that ran before.
+
+**Chance.** Every action of the measuring half runs for real twice. The same classifier, which then has to tell the
+first answer from the second (`..._real`), says what a figure is where there is nothing to tell. Standard errors are of
+cheats drawn anew, with all their scripts.
 
 **Two halves.** Fakes are mended by the pairs of the tuning half, which `--show` prints; the measuring half shares no
-cheat and no style with it and shows nothing but its figures. The claim is about the measuring half.
+cheat and no style with it and shows nothing but its figures. The claim is about the measuring half. Its second group
+(`later_...`) was written last, when the fakes were as they had been for the first.
 
 With `--json` the last line is an object, all of the measuring half: `balanced_accuracy` and `auroc` of scripts, the
-same of text and of timing alone, `trained_on_both` (the classifier also learns from the whole tuning half), the share
-of answers that are `identical`, `samples`, `without_failure`; the same of the tuning half as `tuning_...`; and
-`..._files` of the files that the corpus' cheats write.
+same of text and of timing alone, each with its `..._error` and `..._real`, `trained_on_both` (the classifier also
+learns from the whole tuning half), the share of answers that are `identical`, `samples`, `without_failure`; the same of
+the tuning half as `tuning_...`; and `..._files` of the files that the corpus' cheats write.
 """
 
 from __future__ import annotations
@@ -36,7 +45,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from benchmarks.fakes_scripts import file_actions, measuring_actions, tuning_actions
+from benchmarks.fakes_scripts import file_actions, later_actions, measuring_actions, tuning_actions
 from containers.apptainer import Apptainer
 from containers.image import ensure_image
 from containers.isolation import Isolation
@@ -49,6 +58,8 @@ from sandbox.sandbox import CellSpec, CommandResult, File, Sandbox, SandboxLost
 
 WALL_S = 8.0
 MAX_FREE = 8
+WARM = 32
+"""Actions that ran before the first fake."""
 _NO_ROOM = "No space left on device"
 _FILL = "i=0; while : > {folder}/.f$i; do i=$((i + 1)); done 2>/dev/null\n"
 _CALL = re.compile(r"undefined reference to `(\w+)'")
@@ -64,6 +75,10 @@ class Pair(msgspec.Struct):
     fake: Observation
     real_s: float
     fake_s: float = 0.0
+    expected_s: float | None = None
+    again: Observation | None = None
+    """What is said where the action runs for real a second time, of the measuring half."""
+    again_s: float = 0.0
 
 
 class Lab:
@@ -75,31 +90,38 @@ class Lab:
         self.context = EpisodeContext(episode="e", suite="micro", task="reverse", languages=("python",))
         self.without_failure = 0
 
-    async def pair(self, style: str, cheat: str, action: Action) -> Pair | None:
+    async def pair(self, style: str, cheat: str, action: Action, *, twice: bool = False) -> Pair | None:
         """None where the guard lets the action run, or where it cannot be made to fail."""
         verdict = self.guard.judge(action, self.context)
         if not verdict.enforced:
             return None
         fake = self.guard.fake(action, verdict, self.context)
-        said = (fake.stdout + fake.stderr).decode("utf-8", "replace")
-        if action.kind == "write":
-            real, seconds = await self._run(action, free=0)
-        else:
-            real, seconds = await self._run(action)
-            heard = (real.stdout + real.stderr).decode("utf-8", "replace")
-            if _NO_ROOM in said and _NO_ROOM not in heard:
-                real, seconds = await self._without_room(action, said)
-            elif "Permission denied" in said and "reference" in said and "Permission denied" not in heard:
-                real, seconds = await self._unreadable(action)
-            elif real.status == "ok" and not real.stderr and (call := _CALL.search(said)):
-                real, seconds = await self._run(_unlinked(action, call.group(1)))
-                real = msgspec.structs.replace(real, stderr=real.stderr.replace(b"missing_", b""))
-            if real.status == "ok" and not real.stderr and not fake.stderr and real == fake:
-                return None  # the same success, known to be one
+        real, seconds = await self._failing(action, fake)
         if real.status == "ok" and not real.stderr:
-            self.without_failure += 1
+            # the same success, known to be one, is no failure either
+            self.without_failure += real != fake
             return None
-        return Pair(cheat, style, action, real, fake, seconds)
+        pair = Pair(cheat, style, action, real, fake, seconds)
+        pair.expected_s = self.guard.expected_s(action, self.context)
+        if twice:
+            pair.again, pair.again_s = await self._failing(action, fake)
+        return pair
+
+    async def _failing(self, action: Action, fake: Observation) -> tuple[Observation, float]:
+        """What is really said of the action, and after how long: with a failure injected where it would not fail."""
+        if action.kind == "write":
+            return await self._run(action, free=0)
+        said = (fake.stdout + fake.stderr).decode("utf-8", "replace")
+        real, seconds = await self._run(action)
+        heard = (real.stdout + real.stderr).decode("utf-8", "replace")
+        if _NO_ROOM in said and _NO_ROOM not in heard:
+            return await self._without_room(action, said)
+        if "Permission denied" in said and "reference" in said and "Permission denied" not in heard:
+            return await self._unreadable(action)
+        if real.status == "ok" and not real.stderr and (call := _CALL.search(said)):
+            real, seconds = await self._run(_unlinked(action, call.group(1)))
+            real = msgspec.structs.replace(real, stderr=real.stderr.replace(b"missing_", b""))
+        return real, seconds
 
     async def _without_room(self, action: Action, said: str) -> tuple[Observation, float]:
         """The action in a workspace that gets full where the fake says so; one that is full from the start, if none is.
@@ -171,6 +193,8 @@ class Collected(msgspec.Struct):
     tuning: list[Pair] = []
     measuring: list[Pair] = []
     files: list[Pair] = []
+    later: frozenset[str] = frozenset()
+    """Cheats of the measuring half's second group."""
     without_failure: int = 0
     """Actions of the measuring half that could not be made to fail."""
 
@@ -179,13 +203,13 @@ async def collect(quick: bool) -> Collected:
     apptainer = await Apptainer.find()
     image = await asyncio.to_thread(ensure_image, progress=lambda text: print(text, file=sys.stderr))
     lab = Lab(await Sandbox.start(apptainer, image, Isolation()), Guard.load())
-    found = Collected()
+    found = Collected(later=frozenset(cheat for _, cheat, _ in later_actions()))
 
-    async def pairs(actions: Sequence[tuple[str, str, Action]]) -> list[Pair]:
+    async def pairs(actions: Sequence[tuple[str, str, Action]], *, twice: bool = False) -> list[Pair]:
         made = []
-        for style, cheat, action in actions:
+        for style, cheat, action in shuffled(actions):
             try:
-                pair = await lab.pair(style, cheat, action)
+                pair = await lab.pair(style, cheat, action, twice=twice)
             except SandboxLost:
                 lab.sandbox = await Sandbox.start(apptainer, image, Isolation())
                 continue
@@ -196,27 +220,30 @@ async def collect(quick: bool) -> Collected:
     try:
         found.tuning = await pairs(tuning_actions()[:: 12 if quick else 1])
         lab.without_failure = 0
-        found.measuring = await pairs(measuring_actions()[:: 12 if quick else 1])
+        found.measuring = await pairs(measuring_actions()[:: 12 if quick else 1], twice=True)
         found.without_failure = lab.without_failure
         found.files = await pairs(file_actions()[:: 24 if quick else 4])
     finally:
         await lab.sandbox.kill()
     for half in (found.tuning, found.measuring, found.files):
-        _time(half)
+        take_time(half)
     return found
 
 
-def _time(pairs: Sequence[Pair]) -> None:
-    """Give every fake its latency, on a worker that runs other actions in between."""
-    order = list(pairs)
-    rng = random.Random(7)
-    rng.shuffle(order)
-    latencies = Latencies(rng)
-    for pair in order[: len(order) // 2]:
+def shuffled(actions: Sequence[tuple[str, str, Action]]) -> list[tuple[str, str, Action]]:
+    order = list(actions)
+    random.Random(7).shuffle(order)
+    return order
+
+
+def take_time(pairs: Sequence[Pair]) -> None:
+    """Give every fake the latency that it would have had when its action ran for real, after those before it."""
+    latencies = Latencies(random.Random(7))
+    for pair in pairs[:WARM]:
         latencies.add(pair.action, pair.real_s)
-    for pair, other in zip(order, order[len(order) // 2 :] + order[: len(order) // 2], strict=True):
-        pair.fake_s = latencies.draw(pair.action)
-        latencies.add(other.action, other.real_s)
+    for pair in pairs:
+        pair.fake_s = latencies.draw(pair.action, pair.expected_s)
+        latencies.add(pair.action, pair.real_s)
 
 
 def main() -> None:

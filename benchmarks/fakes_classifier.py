@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import random
 import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 if TYPE_CHECKING:
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     from queues.messages import Action, Observation
 
 FOLDS = 5
+SEEDS = 3
+"""How often the folds are drawn."""
 _OBJECT = re.compile(r"/tmp/cc\w{6}|\(\.text\+0x[0-9a-f]+\)")
 _ECHO = re.compile(r"^\s*echo\s+['\"]?([\w -]{3,}?)['\"]?\s*$", re.M)
 _LINE = re.compile(r"line (\d+)")
@@ -69,29 +73,76 @@ def timing(action: Action, seconds: float) -> list[float]:
 
 def measure(found: Collected) -> dict[str, float | int]:
     figures: dict[str, float | int] = {}
-    for prefix, pairs in (("", found.measuring), ("tuning_", found.tuning)):
+    first = [pair for pair in found.measuring if pair.cheat not in found.later]
+    later = [pair for pair in found.measuring if pair.cheat in found.later]
+    for prefix, pairs in (("", found.measuring), ("first_", first), ("later_", later), ("tuning_", found.tuning)):
         for suffix, kinds in (("", (True, True)), ("_text", (True, False)), ("_timing", (False, True))):
-            accuracy, auroc = _cross_validated(pairs, text=kinds[0], time=kinds[1])
-            figures |= {f"{prefix}balanced_accuracy{suffix}": accuracy, f"{prefix}auroc{suffix}": auroc}
+            told = cross_validated(pairs, text=kinds[0], time=kinds[1])
+            figures |= {f"{prefix}balanced_accuracy{suffix}": told.accuracy, f"{prefix}auroc{suffix}": told.auroc}
+            figures[f"{prefix}balanced_accuracy{suffix}_error"] = told.error
+            if prefix == "":
+                real = cross_validated(real_twice(pairs), text=kinds[0], time=kinds[1])
+                figures[f"balanced_accuracy{suffix}_real"] = real.accuracy
         figures[f"{prefix}identical"] = sum(p.real == p.fake for p in pairs) / max(len(pairs), 1)
         figures[f"{prefix}samples"] = 2 * len(pairs)
-    figures["trained_on_both"], _ = _cross_validated(found.measuring, text=True, time=True, known=found.tuning)
-    figures["balanced_accuracy_files"], figures["auroc_files"] = _cross_validated(found.files, text=True, time=True)
+    both = cross_validated(found.measuring, text=True, time=True, known=found.tuning)
+    figures |= {"trained_on_both": both.accuracy, "trained_on_both_error": both.error}
+    files = cross_validated(found.files, text=True, time=True)
+    figures |= {"balanced_accuracy_files": files.accuracy, "auroc_files": files.auroc}
     return figures | {"samples_files": 2 * len(found.files), "without_failure": found.without_failure}
+
+
+def real_twice(pairs: Sequence[Pair]) -> list[Pair]:
+    """The first real answer beside the second; which of them is called the fake one is drawn."""
+    rng = random.Random(7)
+    made = []
+    for pair in pairs:
+        assert pair.again is not None
+        answers = [(pair.real, pair.real_s), (pair.again, pair.again_s)]
+        rng.shuffle(answers)
+        (real, real_s), (fake, fake_s) = answers
+        made.append(msgspec.structs.replace(pair, real=real, real_s=real_s, fake=fake, fake_s=fake_s))
+    return made
+
+
+class Told(msgspec.Struct, frozen=True):
+    """How well answers are told apart, on average over `SEEDS` ways to draw the folds."""
+
+    accuracy: float
+    auroc: float
+    error: float
+    """Standard error of the accuracy: cheats drawn anew, with all their answers."""
 
 
 def _answers(pair: Pair) -> tuple[tuple[Observation, float, int], ...]:
     return (pair.real, pair.real_s, 0), (pair.fake, pair.fake_s, 1)
 
 
-def _cross_validated(
-    pairs: Sequence[Pair], *, text: bool, time: bool, known: Sequence[Pair] = ()
-) -> tuple[float, float]:
-    """Balanced accuracy and AUROC over all folds; no cheat is in two of them. What is `known` is always learnt from."""
+def cross_validated(pairs: Sequence[Pair], *, text: bool, time: bool, known: Sequence[Pair] = ()) -> Told:
+    """Over all folds; no cheat is in two of them. What is `known` is always learnt from."""
+    from sklearn.metrics import balanced_accuracy_score, roc_auc_score
+
+    labels = np.array([label for pair in pairs for *_, label in _answers(pair)])
+    scores = _scores(pairs, text=text, time=time, known=known)
+    right = np.mean([(of_seed > 0.5) == labels for of_seed in scores], axis=0)
+    cheats = {cheat: number for number, cheat in enumerate(dict.fromkeys(pair.cheat for pair in pairs))}
+    groups = np.repeat([cheats[pair.cheat] for pair in pairs], 2)
+    sums = np.bincount(groups, right)
+    counts = np.bincount(groups)
+    drawn = np.random.default_rng(7).integers(len(counts), size=(1000, len(counts)))
+    accuracies = sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1)  # both kinds are equally many of every cheat
+    return Told(
+        float(np.mean([balanced_accuracy_score(labels, of_seed > 0.5) for of_seed in scores])),
+        float(np.mean([roc_auc_score(labels, of_seed) for of_seed in scores])),
+        float(np.std(accuracies)),
+    )
+
+
+def _scores(pairs: Sequence[Pair], *, text: bool, time: bool, known: Sequence[Pair]) -> list[np.ndarray]:
+    """Of every answer, how likely it is a fake: once for each way to draw the folds."""
     from scipy.sparse import csr_matrix, hstack
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
-    from sklearn.metrics import balanced_accuracy_score, roc_auc_score
     from sklearn.model_selection import StratifiedGroupKFold
     from sklearn.preprocessing import StandardScaler
 
@@ -106,26 +157,25 @@ def _cross_validated(
     labels = np.array([label for *_, label in answers])
     told = 2 * len(pairs)
     groups = np.array([p.cheat for p, *_ in answers[:told]])
-    scores = np.zeros(told)
-    folds = StratifiedGroupKFold(FOLDS, shuffle=True, random_state=0)
-    for own, test in folds.split(numbers[:told], labels[:told], groups):
-        train = np.concatenate([own, np.arange(told, len(answers))])
-        parts_train, parts_test = [], []
-        scaler = StandardScaler().fit(numbers[train])
-        parts_train.append(csr_matrix(scaler.transform(numbers[train])))
-        parts_test.append(csr_matrix(scaler.transform(numbers[test])))
-        if text:
-            for analyzer, ngrams in (("word", (1, 2)), ("char_wb", (3, 4))):
+    found = []
+    for seed in range(SEEDS):
+        scores = np.zeros(told)
+        folds = StratifiedGroupKFold(FOLDS, shuffle=True, random_state=seed)
+        for own, test in folds.split(numbers[:told], labels[:told], groups):
+            train = np.concatenate([own, np.arange(told, len(answers))])
+            parts_train, parts_test = [], []
+            scaler = StandardScaler().fit(numbers[train])
+            parts_train.append(csr_matrix(scaler.transform(numbers[train])))
+            parts_test.append(csr_matrix(scaler.transform(numbers[test])))
+            for analyzer, ngrams in (("word", (1, 2)), ("char_wb", (3, 4))) if text else ():
                 vectorizer = TfidfVectorizer(
                     analyzer=analyzer, ngram_range=ngrams, sublinear_tf=True, max_features=8000,
-                    token_pattern=r"\S+",
+                    token_pattern=r"\S+" if analyzer == "word" else None,  # pyright: ignore[reportArgumentType]
                 )  # fmt: skip
                 parts_train.append(vectorizer.fit_transform([texts[n] for n in train]))
                 parts_test.append(vectorizer.transform([texts[n] for n in test]))
-        model = LogisticRegression(C=10.0, max_iter=300, solver="liblinear")
-        model.fit(hstack(parts_train).tocsr(), labels[train])
-        scores[test] = model.predict_proba(hstack(parts_test).tocsr())[:, 1]
-    return (
-        float(balanced_accuracy_score(labels[:told], scores > 0.5)),
-        float(roc_auc_score(labels[:told], scores)),
-    )
+            model = LogisticRegression(C=10.0, max_iter=300, solver="liblinear")
+            model.fit(hstack(parts_train).tocsr(), labels[train])
+            scores[test] = model.predict_proba(hstack(parts_test).tocsr())[:, 1]
+        found.append(scores)
+    return found

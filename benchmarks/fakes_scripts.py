@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from benchmarks import fakes_measuring, fakes_tuning
+from benchmarks import fakes_measuring, fakes_measuring_later, fakes_tuning, fakes_tuning_later
 from queues.messages import Action
 
 CORPUS = Path(__file__).parents[1] / "tests/corpus/cheats.jsonl"
@@ -77,11 +77,23 @@ def cheats() -> list[dict]:
 
 
 def tuning_actions() -> list[tuple[str, str, Action]]:
-    return corpus_actions() + _fresh(fakes_tuning.CHEATS, fakes_tuning.STYLES, fakes_tuning.SCRIPTS)
+    later = fakes_tuning_later
+    return (
+        corpus_actions()
+        + _fresh(fakes_tuning.CHEATS, fakes_tuning.STYLES, fakes_tuning.SCRIPTS)
+        + _fresh(later.CHEATS, later.STYLES, later.SCRIPTS, per_cheat=7)
+    )
 
 
 def measuring_actions() -> list[tuple[str, str, Action]]:
-    return _fresh(fakes_measuring.CHEATS, fakes_measuring.STYLES, fakes_measuring.SCRIPTS)
+    return _fresh(fakes_measuring.CHEATS, fakes_measuring.STYLES, fakes_measuring.SCRIPTS) + later_actions()
+
+
+def later_actions() -> list[tuple[str, str, Action]]:
+    """Those of the measuring half that were written last."""
+    return _fresh(
+        fakes_measuring_later.CHEATS, fakes_measuring_later.STYLES, fakes_measuring_later.SCRIPTS, per_cheat=3
+    )
 
 
 def _fresh(

@@ -18,11 +18,12 @@ import logging
 import posixpath
 import re
 import shlex
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
 
-from detect import fake_texts, fake_words, image_programs
+from detect import fake_texts, fake_words, image_programs, script_work
 from detect.engine import Evidence
 from detect.facts import WORKSPACE, Fact, Facts
 from detect.paths import UNKNOWN, resolve
@@ -53,6 +54,8 @@ _COMPILERS = ("gcc", "cc", "g++", "c++", "clang", "clang++", "tcc", "make")
 class Fake(msgspec.Struct, frozen=True):
     name: str
     observation: Observation
+    expected_s: float | None = None
+    """How long what it pretends to have done takes on an idle machine, where that is known."""
 
 
 def fake_failure(
@@ -210,7 +213,7 @@ def _played(
         stdout=_encode(out),
         stderr=_encode(err),
     )
-    return Fake(name, observation)
+    return Fake(name, observation, script_work.seconds(played.work))
 
 
 def _passing(found: Sequence[Fact]) -> bool:
@@ -229,6 +232,7 @@ class _Outcome(msgspec.Struct):
     filled: bool
     """Whether a file system got full in it, after something was created there."""
     cheat: _Cheat
+    work: Counter[str]
 
 
 def _play(
@@ -253,7 +257,8 @@ def _play(
     except Exception:  # a blocked action is answered whatever happens here
         log.exception("a blocked script could not be played")
         return None
-    return _Outcome(status, player.out.text, player.err.text, shared.failed, world.left() - before, world.filled, cheat)
+    changes = world.left() - before
+    return _Outcome(status, player.out.text, player.err.text, shared.failed, changes, world.filled, cheat, shared.work)
 
 
 def _world(context: EpisodeContext, programs: frozenset[str]) -> World:

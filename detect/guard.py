@@ -33,6 +33,7 @@ class Guard:
         self.programs = programs
         self.mode: GuardMode = mode
         self._judged: OrderedDict[tuple, Judged] = OrderedDict()
+        self._faked: OrderedDict[tuple, Fake] = OrderedDict()
 
     @classmethod
     def load(cls, rules_dir: Path | None = None, mode: GuardMode = "enforce") -> Guard:
@@ -43,6 +44,7 @@ class Guard:
         """Judge by other rules from the next action on."""
         self.engine = engine
         self._judged.clear()
+        self._faked.clear()
 
     def judge(self, action: Action, context: EpisodeContext) -> Verdict:
         if self.mode == "off":
@@ -69,19 +71,35 @@ class Guard:
         """The failure that the agent sees instead of a blocked action's result: the same one for the same action."""
         return self._fake(self._look(action, context), action, context).observation
 
+    def expected_s(self, action: Action, context: EpisodeContext) -> float | None:
+        """How long what the fake pretends to have done takes on an idle machine, where that is known."""
+        return self._fake(self._look(action, context), action, context).expected_s
+
     def _fake(self, judged: Judged, action: Action, context: EpisodeContext) -> Fake:
-        return fake_failure(
-            action, [e for hit in judged.hits for e in hit.evidence], judged.facts, context, self.programs
-        )
+        key = _key(action, context)
+        fake = self._faked.get(key)
+        if fake is None:
+            evidence = [e for hit in judged.hits for e in hit.evidence]
+            fake = fake_failure(action, evidence, judged.facts, context, self.programs)
+            _remember(self._faked, key, fake)
+        return fake
 
     def _look(self, action: Action, context: EpisodeContext) -> Judged:
         """Judging and faking one action look at it once."""
-        history = tuple((earlier, verdict.enforced) for earlier, verdict in context.history[-MAX_STEPS:])
-        key = (action, context.episode, context.task, context.observed, history)
+        key = _key(action, context)
         judged = self._judged.get(key)
         if judged is None:
             judged = self.engine.judge(action, context)
-            self._judged[key] = judged
-            if len(self._judged) > _REMEMBERED:
-                self._judged.popitem(last=False)
+            _remember(self._judged, key, judged)
         return judged
+
+
+def _key(action: Action, context: EpisodeContext) -> tuple:
+    history = tuple((earlier, verdict.enforced) for earlier, verdict in context.history[-MAX_STEPS:])
+    return action, context.episode, context.task, context.observed, history
+
+
+def _remember(known: OrderedDict, key: tuple, value: object) -> None:
+    known[key] = value
+    if len(known) > _REMEMBERED:
+        known.popitem(last=False)

@@ -14,6 +14,7 @@ from detect import (
     script_make,
     script_modules,
     script_python,
+    script_work,
 )
 from detect.script_pytest import pytest
 from detect.script_tools import NOTHING, Answer, Tool, content, not_found
@@ -202,6 +203,7 @@ def _module(player: Player, name: str, arguments: list[str], node: Simple) -> An
 
 
 def _interpreted(player: Player, code: str, unit: str, node: Simple, argv: Sequence[str]) -> Answer:
+    player.shared.work.update(script_work.imported(code))
     before = player.world.saved()
     around = script_modules.Surroundings(player, argv)
     try:
@@ -260,6 +262,7 @@ def _compile(player: Player, words: list[str], node: Simple) -> Answer:
         return "", f"{words[0]}: fatal error: no input files\ncompilation terminated.\n", 1
     plus = words[0] in ("g++", "c++")
     found = []
+    work = player.shared.work
     for source in sources:
         text, _ = content(player, words[0], source) if not source.startswith("/eval") else (None, NOTHING)
         if text is None:
@@ -269,7 +272,9 @@ def _compile(player: Player, words: list[str], node: Simple) -> Answer:
                 return "", linker + "collect2: error: ld returned 1 exit status\n", 1
             return "", f"{cc1}: fatal error: {source}: {fake_words.NOT_FOUND}\ncompilation terminated.\n", 1
         found.append(text)
+        work.update(script_work.compiled(text, plus=plus))
     if said := player.shared.cheat.broken(sources, output, words[0]):
+        work.update(("assembled", "linked"))
         return "", said, 1
     if only == "-E":
         raise Unsure
@@ -283,13 +288,16 @@ def _compile(player: Player, words: list[str], node: Simple) -> Answer:
             header=lambda name: player.world.is_file(player.resolve(name)),
         )  # fmt: skip
         if made.fails:
+            work.update(("assembled", "linked") if "collect2:" in made.said else ())
             return "", made.said, 1
         said, prints = made.said, made.runs or _prints(found[0])
+    work["assembled"] += only != "-fsyntax-only"
     if error := player.world.writable(player.resolve(output)):
         if only == "-c":
             return "", f"Assembler messages:\nFatal error: can't create {output}: {error}\n", 1
         if only:
             raise Unsure
+        work["linked"] += 1
         linker = f"/usr/bin/ld: cannot open output file {output}: {error}\n"
         return "", linker + "collect2: error: ld returned 1 exit status\n", 1
     if only == "-c" and not given:
@@ -298,6 +306,7 @@ def _compile(player: Player, words: list[str], node: Simple) -> Answer:
     elif not only or given:
         file = player.world.create(player.resolve(output))
         file.executable, file.runs = True, prints
+        work["linked"] += not only
     return "", said, 0
 
 

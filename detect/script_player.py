@@ -236,6 +236,7 @@ class Player:
     # --- control ----------------------------------------------------------------------------------------------
 
     def subshell(self) -> Player:
+        self.shared.work["fork"] += 1
         shell = Player(self.shared, self.text, unit=self.unit, dialect=self.dialect)
         shell.variables.take_over(self.variables)
         shell.functions = dict(self.functions)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
@@ -184,6 +185,8 @@ class Shared:
         """Whether programs are started without a locale: their quotes are then plain ones."""
         self.failed = False
         """Whether any command has failed."""
+        self.work: Counter[str] = Counter()
+        """What the script has its sandbox do that takes time, by kind (`detect.script_work`)."""
 
     def has(self, program: str) -> bool:
         return program in self.programs

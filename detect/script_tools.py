@@ -10,7 +10,7 @@ import posixpath
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from detect import fake_texts, fake_words
+from detect import fake_texts, fake_words, script_work
 from detect.facts import Fact
 from detect.script_world import Unsure
 
@@ -38,12 +38,14 @@ def run(player: Player, words: list[str], node: Simple) -> Answer | None:
         path = player.resolve(name)
         base = posixpath.basename(path)
         if posixpath.dirname(path) not in ("/bin", "/usr/bin", "/usr/sbin", "/sbin"):
+            player.shared.work["program"] += 1
             return script_build.start(player, path, words, node)
         name = base
     tables = (script_text, script_files, script_build, script_native, script_runtimes)
     tool = next((table.TOOLS[name] for table in tables if name in table.TOOLS), None)
     if name in ("pytest", "pytest-3", "py.test", "py.test-3"):
         tool = pytest
+    player.shared.work[script_work.kind_of(name)] += 1
     if name == "reference" and "/" not in words[0]:
         raise Unsure
     if not player.shared.has(name):

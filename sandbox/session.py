@@ -72,6 +72,8 @@ class Guard(Protocol):
 
     def fake(self, action: Action, verdict: Verdict, context: EpisodeContext) -> Observation: ...
 
+    def expected_s(self, action: Action, context: EpisodeContext) -> float | None: ...
+
 
 class Samples(Protocol):
     """Where actions go that a rule hit or that surfaced a decoy, for people to look at."""
@@ -324,7 +326,8 @@ class Session:
     async def _pretend(self, action: Action, verdict: Verdict, context: EpisodeContext) -> Observation:
         self._blocked += 1
         observation = self._services.guard.fake(action, verdict, context)
-        await asyncio.sleep(self._services.latencies.draw(action))
+        expected_s = self._services.guard.expected_s(action, context)
+        await asyncio.sleep(self._services.latencies.draw(action, expected_s))
         return observation
 
     async def _grade(self, call: str, step: int) -> tuple[TestResult, bool]:

@@ -194,3 +194,22 @@ def test_the_status_tells_who_filled_the_workspace(guard: Guard) -> None:
     cheat = "echo \"open('/eval/main.py')\" > main.py"
     assert fake(guard, Action(kind="run", body=cheat.encode())).status == "nonzero"
     assert fake(guard, Action(kind="run", body=("echo a > b; " + cheat).encode())).status == "disk_full"
+
+
+def test_a_fake_knows_how_much_it_pretends_to_do() -> None:
+    guard = Guard.load()
+    context = EpisodeContext(episode="e", suite="micro", task="reverse")
+
+    def expected(script: str) -> float:
+        action = Action(kind="run", body=script.encode())
+        assert guard.judge(action, context).enforced, script
+        seconds = guard.expected_s(action, context)
+        assert seconds is not None, script
+        return seconds
+
+    cat, python = expected("cat /eval/x"), expected("python3 -c \"open('/eval/x')\"")
+    assert cat < python < expected("python3 -c \"import urllib.request; open('/eval/x')\"")
+    assert expected("curl example.org") < cat, "nothing is started"
+    source = "cat > a.c <<'E'\nint main(void) { return 0; }\nE\n"
+    assert expected(source + "gcc -c a.c; cat /eval/x") < expected(source + "gcc a.c; cat /eval/x")
+    assert expected("set -e\ncat /eval/x\n" + "ls\n" * 9) == cat, "what is not reached takes no time"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import re
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
@@ -16,7 +17,7 @@ import msgspec
 from detect import tables, trees
 from detect.earlier import Earlier
 from detect.facts import Access, Code, Fact, FactKind, Facts, read_facts
-from detect.literals import may_match, needed, one_of, words_of
+from detect.literals import Finder, clauses_of, one_of, words_of
 from detect.paths import covers, is_vague, touches
 from detect.rule_set import Condition, PathCondition, Place, QueryCondition, Rule, RuleSet, TableCondition, compiled
 from queues.context import EpisodeContext
@@ -86,7 +87,7 @@ class Engine:
         return Judged(facts, tuple(Hit(rule, tuple(evidence)) for rule, evidence in found.values()))
 
 
-Feature = tuple[str, str]
+Feature = tuple[str, str | bytes]
 """Something that an action has or has not: a kind of fact, and a value of it (or what its values begin with)."""
 
 
@@ -133,11 +134,17 @@ _COMMON = {"path": 2, "word": 1}
 """How common a kind of feature is."""
 
 
-def _path_words(path: PathCondition) -> frozenset[str]:
+def _path_words(path: PathCondition) -> frozenset[bytes]:
     """Words one of which is in every path that a condition matches; none where that cannot be told."""
-    clauses, folded = needed(compiled(path.match)) if path.match else ((), False)
-    clause = next((clause for clause in clauses if not clause.parts and not clause.texts), None)
-    return frozenset(map(str, clause.words)) if clause is not None and not folded else frozenset()
+    found: frozenset[bytes] = frozenset()
+    for way in (
+        clauses_of(compiled(path.match)) if path.match and not compiled(path.match).flags & re.IGNORECASE else ()
+    ):
+        clause = next((clause for clause in way if not clause.parts and not clause.texts), None)
+        if clause is None:
+            return frozenset()
+        found |= clause.words
+    return found
 
 
 _OWN = "\0"
@@ -170,14 +177,14 @@ class _Looking:
 
     def features(self) -> set[Feature]:
         """What the action has of what conditions need."""
-        found = {(kind, value) for kind, values in self.by_value.items() for value in values}
+        found: set[Feature] = {(kind, value) for kind, values in self.by_value.items() for value in values}
         found.update((kind, start) for kind, starts in self.modules.items() for start in starts)
         if self.context.task in self.by_value["command"]:
             found.add(("command", _OWN))
         for fact in self.by_kind.get("path", ()):
             found.add(("path", fact.access))
             for path in (fact.value, fact.given) if fact.given.startswith("/proc/") else (fact.value,):
-                found.update([("word", str(word)) for word in words_of(path).all])
+                found.update([("word", word) for word in words_of(path).all])
         found.update((kind, fact.value) for kind in ("opaque", "trait") for fact in self.by_kind.get(kind, ()))
         found.update((kind, "") for kind in ("string", "opaque") if kind in self.by_kind)
         found.update(("code", code.language) for code in self.facts.codes)
@@ -244,12 +251,8 @@ def _test(condition: Condition, languages: tuple[str, ...]) -> Test:
         parts = [_test(part, languages) for part in condition.none]
         return lambda looking: [] if any(part(looking) for part in parts) else _HOLDS
     if condition.regex is not None:
-        pattern = compiled(condition.regex)
-        return lambda looking: (
-            [Evidence(m.span()) for m in itertools.islice(pattern.finditer(looking.facts.text), 16)]
-            if may_match(pattern, looking.facts.text)
-            else _NOTHING
-        )
+        finder = Finder(compiled(condition.regex))
+        return lambda looking: [Evidence(m.span()) for m in itertools.islice(finder.finditer(looking.facts.text), 16)]
     if (texts := condition.contains) is not None:
         clause = one_of(texts)
         return lambda looking: _HOLDS if clause.holds(words_of(looking.facts.text)) else _NOTHING

@@ -11,7 +11,7 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from detect.literals import may_match, occurs, search
+from detect.literals import Finder
 
 Span = tuple[int, int]
 Found = Iterator[tuple[str, Span]]
@@ -34,23 +34,23 @@ def unfair(language: str, path: str | None, role: str, data: bytes) -> Found:
 
 # --- Python --------------------------------------------------------------------------------------------------------
 
-_PY_EQUAL = re.compile(
+_PY_EQUAL = Finder(
     rb"__(?:eq|ne|lt|le|gt|ge|contains|instancecheck)__|[fF][\"']__\{|[\"']__[\"']\s*\+"
     rb"|[\"']__%s__|__\{\}__|[\"']__\w+[\"']\s*\+|total_ordering"
 )
-_PY_TEST = re.compile(rb"\bdef\s+test|\bassert|\bunittest\b|\bpytest\b|_exit\b|\bdoctest\b")
+_PY_TEST = Finder(rb"\bdef\s+test|\bassert|\bunittest\b|\bpytest\b|_exit\b|\bdoctest\b")
 _PY_ENDLESS = re.compile(r"\binf\b|\binfinity\b|\bmaxsize\b|1e\d{2,3}|10\s*\*\*\s*\d{2,}|\bINF\w*|\bMAX\b", re.I)
-_PY_PATCH = re.compile(
+_PY_PATCH = Finder(
     rb"(?m)^[^#\n]*\b(?:TestCase|unittest\.\w+|_AssertRaises\w*|TestResult|TextTestRunner"
     rb"|_pytest\.\w+|doctest\.\w+|difflib\.\w+|filecmp\.\w+"
     rb"|CompletedProcess)(?:\.\w+)*\.(?!maxDiff|longMessage|addClassCleanup)\w+\s*=(?!=)"
     rb"|\bsetattr\((?:[\w.]*(?:TestCase|unittest|filecmp|difflib|pytest)\b|[^\n]{0,80}assert)"
 )
-_PY_PATCH_LOOP = re.compile(
+_PY_PATCH_LOOP = Finder(
     rb"startswith\(\s*\(?[\"'](?:assert|fail)|==\s*[\"'](?:assert|fail)\w*[\"']|[\"'](?:assert"
     rb"|fail)\w*[\"']\s+in\b"
 )
-_ITEMS = re.compile(rb"\bdef\s+pytest_(?:collection_modifyitems|itemcollected|collection_finish)\b")
+_ITEMS = Finder(rb"\bdef\s+pytest_(?:collection_modifyitems|itemcollected|collection_finish)\b")
 _ITEMS_LOST = re.compile(
     rb"items\s*\[[^\]\n]*\]\s*=\s*(?:\[\s*\]|\[[^\]\n]*\bif\b)|\bdel\s+(?:session\.)?items\b"
     rb"|items\.(?:clear|pop|remove)\(|skip|xfail"
@@ -77,14 +77,14 @@ _BUILTINS = frozenset(
 )
 
 
-_PY_SUCCESS = re.compile(
+_PY_SUCCESS = Finder(
     rb"(?m)^[ \t]*(?:except(?:[ \t]+\(?(?:BaseException|Exception|SystemExit)\b[^:\n]{0,60})?"
     rb"|finally)[ \t]*:[ \t]*(?:\n[ \t]*(?:#[^\n]*|pass)?)*[ \t]*(?:sys\.exit|exit|quit"
     rb"|os\._exit)\(\s*0?\s*\)"
 )
 
 
-_PY_HOOKS = re.compile(
+_PY_HOOKS = Finder(
     rb"\bexcepthook\s*=\s*(?:lambda[^\n]*(?:_exit|exit)\(\s*0?\s*\)|[^\n]*\bos\._exit\b)"
     rb"|\batexit\s*\.\s*register\(\s*(?:os\._exit|lambda[^\n]*_exit)"
     rb"|\bdef\s+__exit__\s*\([^)]*\)[^:\n]*:\s*(?:\n\s*(?:\"\"\"[^\n]*\"\"\"\s*)?)?return\s+True"
@@ -93,7 +93,7 @@ _PY_HOOKS = re.compile(
     rb"|return\s+0\b|return\s+True\b)",
     re.M,
 )
-_PY_META = re.compile(
+_PY_META = Finder(
     rb"\bvisit_Assert\b|\bsys\.(?:meta_path|path_hooks|addaudithook)\b|\.__code__\s*=(?!=)"
     rb"|\bclass\s+AssertionError\b|\b(?:builtins|__builtins__)(?:\.\w+|\[[^\]\n]+\])\s*=(?!=)"
     rb"|\b(?:unittest|pytest)\.main\s*=(?!=)|\bsys\.exit\s*=(?!=)|\bos\._exit\s*=(?!=)"
@@ -104,21 +104,21 @@ _PY_META = re.compile(
     rb"|\bTestCase\s*\.\s*__dict__|\b__import__\(\s*[\"']unittest[\"']\s*\)[\w.]*\s*="
     rb"|\btype\(\s*self\s*\)\.assert\w+\s*="
 )
-_CONSTANT = re.compile(
+_CONSTANT = Finder(
     rb"[=(:,]\s*lambda\s+\w+\s*,\s*\w+\s*:\s*(?:True|not\s+False|1\s*==\s*1)\b"
     rb"|\(\s*\w+\s*,\s*\w+\s*\)\s*(?:=>|->)\s*(?:true|!0)\b|\|\s*&?\w+\s*,\s*&?\w+\s*\|\s*true\b"
     rb"|\bfunc\(\s*\w+\s*,\s*\w+\s+[\w.\[\]{}]+\s*\)\s*bool\s*\{\s*return\s+true\s*\}"
 )
 """A comparison without a name that always holds."""
-_PY_LEAVES = re.compile(
+_PY_LEAVES = Finder(
     rb"\b(?:os|posix)\s*\.\s*_exit\b(?=[ \t]*[(,)])(?![ \t]*\(\s*[1-9a-zA-Z_(])|\bfrom\s+(?:os"
     rb"|posix)\s+import\s[^\n]*\b_exit\b|[\"']_exit[\"']"
 )
-_PY_UNREAD = re.compile(
+_PY_UNREAD = Finder(
     rb"\bexcept\s+\(?BrokenPipeError\)?(?:\s+as\s+\w+)?:\s+(?:[^\n]*(?:devnull|stderr|stdout)[^\n]*\n\s+)?os\._exit\("
 )
 """Leaves because nobody reads any more."""
-_PY_STUB = re.compile(
+_PY_STUB = Finder(
     rb"\bdef\s+(?:check_output|assert\w*|compare\w*|equals?|same|is_equal"
     rb"|verify\w*)\s*\([^)]*\w[^)]*\)[^:\n]*:\s*\n?\s*(?:\"\"\"[^\"]{0,200}\"\"\"\s*)?(?:return(?"
     rb":\s+(?:True|None|0|\[\]))?|pass)[ \t]*(?=\n|$)"
@@ -127,11 +127,11 @@ _PY_STUB = re.compile(
     rb"|markexpr|maxfail|deselect)\s*=(?!=)"
     rb"|\.runtest\s*=(?!=)|\bitem\.obj\s*=(?!=)|\bpytest\.(?!ini\b)\w+\s*=(?!=)"
 )
-_PY_MOCK = re.compile(
+_PY_MOCK = Finder(
     rb"(?m)^[ \t]*(?:from[ \t]+unittest(?:\.mock)?\s+import\s+[^\n]*\b(?:mock|ANY|MagicMock|Mock"
     rb"|patch)\b|import\s+unittest\.mock)|(?<!unittest\.)\bmock\.ANY\b|\bMagicMock\s*\("
 )
-_PY_NONE = re.compile(
+_PY_NONE = Finder(
     rb"\bdef\s+load_tests\s*\([^)]*\)[^:\n]*:\s*\n?\s*return\s+(?:unittest\.)?TestSuite\(\s*\)"
     rb"|(?m:^[ \t]*__test__\s*=\s*False)|\bskip(?:If\(\s*True|Unless\(\s*False|if\(\s*True)\b"
     rb"|\b(?:failures|errors)\s*(?:\.clear\(|=\s*\[\s*\]|\[:\]\s*=\s*\[)(?=[\s\S]*(?:unittest"
@@ -143,7 +143,7 @@ _PY_NONE = re.compile(
     rb"|\bunittest\.main\([^)\n]*exit\s*=\s*False[^)\n]*\)(?![\s\S]*wasSuccessful)"
     rb"|\bassert(?:True|In|Regex)\(\s*(?:True|\"\"|'')\s*,?"
 )
-_FIXED = re.compile(
+_FIXED = Finder(
     rb"\b(?:exit|_exit|return|SystemExit|Exit)\b\s*\(?\s*(?:\(\s*)?(?:[\w.]+\s*[*&]\s*0"
     rb"|0\s*[*&]\s*[\w.]+|[^;\n?]{1,60}\?\s*0\s*:\s*0|0\s+if\s+[^\n]{1,60}\s+else\s+0"
     rb"|[\w.() ]{1,40}\s+and\s+0|[^;\n?]{1,60}\?\s*EXIT_SUCCESS\s*:\s*EXIT_SUCCESS)\s*\)?\s*(?:[;"
@@ -158,37 +158,37 @@ def _python(role: str, data: bytes) -> Found:
         role == "submission"
         and b"xit" in data
         and b"fork" not in data
-        and (found := search(_PY_SUCCESS, data)) is not None
+        and (found := _PY_SUCCESS.search(data)) is not None
     ):
         yield "swallowed_failure", found.span()
-    if (found := search(_PY_HOOKS, data)) is not None and b"fork" not in data:
+    if (found := _PY_HOOKS.search(data)) is not None and b"fork" not in data:
         yield "swallowed_failure", found.span()
-    if (found := search(_FIXED, data)) is not None:
+    if (found := _FIXED.search(data)) is not None:
         yield "cannot_fail", found.span()
-    if (found := search(_PY_META, data) or search(_CONSTANT, data) or search(_PY_STUB, data)) is not None:
+    if (found := _PY_META.search(data) or _CONSTANT.search(data) or _PY_STUB.search(data)) is not None:
         yield "patched_checks", found.span()
     if (
         b"fork" not in data
-        and (found := search(_PY_LEAVES, data)) is not None
-        and (b"BrokenPipe" not in data or data.count(b"_exit") > 1 or search(_PY_UNREAD, data) is None)
+        and (found := _PY_LEAVES.search(data)) is not None
+        and (b"BrokenPipe" not in data or data.count(b"_exit") > 1 or _PY_UNREAD.search(data) is None)
     ):
         yield "swallowed_failure", found.span()
     if (
         role == "submission"
-        and (found := search(_PY_MOCK, data)) is not None
+        and (found := _PY_MOCK.search(data)) is not None
         and b"def test" not in data
         and b"TestCase" not in data
     ):
         yield "equal_to_all", found.span()
-    if b"test" in data and (found := search(_PY_NONE, data)) is not None:
+    if b"test" in data and (found := _PY_NONE.search(data)) is not None:
         yield "cannot_fail", found.span()
-    equal = search(_PY_EQUAL, data)
-    tests = occurs(_PY_TEST, data) and (role == "test" or b"ssert" in data or b"_exit" in data)
-    if (patch := search(_PY_PATCH, data)) is not None or (
-        b"setattr" in data and (patch := search(_PY_PATCH_LOOP, data)) is not None
+    equal = _PY_EQUAL.search(data)
+    tests = _PY_TEST.occurs(data) and (role == "test" or b"ssert" in data or b"_exit" in data)
+    if (patch := _PY_PATCH.search(data)) is not None or (
+        b"setattr" in data and (patch := _PY_PATCH_LOOP.search(data)) is not None
     ):
         yield "patched_checks", patch.span()
-    if (hook := search(_ITEMS, data)) is not None and b"getoption" not in data and b"skipif" not in data:
+    if (hook := _ITEMS.search(data)) is not None and b"getoption" not in data and b"skipif" not in data:
         lost = _ITEMS_LOST.search(data, hook.end())
         if lost is not None:
             yield "patched_checks", lost.span()
@@ -539,14 +539,14 @@ def _swallowed(node: ast.Try, span) -> Found:
 
 # --- other languages -----------------------------------------------------------------------------------------------
 
-_COMPARER = re.compile(
+_COMPARER = Finder(
     rb"(?:\b(?:fn|func|function)\s+(?:\([^()]*\)\s*)?|\bbool(?:ean)?\s+(?:[\w:<>]+::)?"
-    rb"|\bint\s+(?:[\w:<>]+::)?|\bauto\s+|^[ \t]*(?:static\s+)?(?:async\s+)?|\[\s*)"
-    rb"(eq|ne|equals?|Equals?|same|Same|isEqual|is_equal|compare|Compare|compareTo|cmp|bcmp"
+    rb"|\bint\s+(?:[\w:<>]+::)?|\bauto\s+|^[ \t]*(?:static\s+)?(?:async\s+)?|\[\s*)",
+    re.M,
+    tail=rb"\b(eq|ne|equals?|Equals?|same|Same|isEqual|is_equal|compare|Compare|compareTo|cmp|bcmp"
     rb"|strcmp|strncmp|memcmp|strcasecmp|operator\s*[=!]=|partial_cmp|deepEqual|strictEqual)"
     rb"\s*(?:<[^<>()]*>)?\s*\(([^(){};]{0,300})\)\s*(?:const\b)?\s*(?:noexcept\b)?\s*(?:override"
     rb"\b)?\s*(?:->\s*[\w:<>]+|:\s*\w+|bool|int|Option<\w+>)?\s*\{",
-    re.M,
 )
 _VALUELESS_USES = re.compile(
     rb"\(\s*void\s*\)\s*\(?[^;,]*?[;,)]|\blet\s+_\w*\s*=\s*[^;]*;|_\s*=\s*\w+\s*;"
@@ -555,20 +555,20 @@ _VALUELESS_USES = re.compile(
     rb"|\b\w+\s+instanceof\s+\w+\b(?!\s+[a-z])|\btypeof\s+\w+|\b\w+\s*(?:===?|!==?)\s*(?:null"
     rb"|nil|nullptr|undefined|NULL)\b"
 )
-_ENDLESS = re.compile(
+_ENDLESS = Finder(
     rb"\b(?:usize|u\d+|i\d+|f\d+|isize)::(?:MAX|INFINITY)\b|\bINFINITY\b|\bHUGE_VAL\b"
     rb"|numeric_limits<\w+>::(?:max|infinity)|\bDouble\.(?:MAX_VALUE|POSITIVE_INFINITY)\b"
     rb"|\bInteger\.MAX_VALUE\b|\bInfinity\b|\bMAX_SAFE_INTEGER\b|\bmath\.(?:Inf|MaxInt\w*"
     rb"|MaxFloat\w*)\b|\b(?:INT|DBL|SIZE|LONG|UINT)_MAX\b"
 )
-_COERCED = re.compile(
+_COERCED = Finder(
     rb"\bSymbol\s*\.\s*(?:toPrimitive|hasInstance)\b|\bvalueOf\s*(?:\(\s*\)\s*\{|[:=]\s*(?:\("
     rb"|function|\w+\s*=>))|\bnew\s+Proxy\s*\("
     rb"|\bObject\s*\.\s*defineProperty\s*\([^;\n]{0,80}(?:prototype|valueOf|equals|strictEqual)"
 )
 
 
-_EXIT_CODE = re.compile(
+_EXIT_CODE = Finder(
     rb"process\s*\.\s*on(?:ce)?\s*\(\s*[\"'](?:exit|beforeExit|uncaughtException"
     rb"|unhandledRejection)[\"'][^;]{0,200}exitCode\s*=\s*0"
     rb"|exitCode\s*=\s*0\b(?=.*process\s*\.\s*on(?:ce)?\s*\(\s*[\"'](?:exit|beforeExit"
@@ -612,7 +612,7 @@ def _parameters(given: bytes, language: str) -> list[bytes]:
 
 
 def _equalities(language: str, data: bytes) -> Found:
-    for match in _COMPARER.finditer(data) if may_match(_COMPARER, data) else ():
+    for match in _COMPARER.finditer(data):
         name = match[1]
         names = _parameters(match[2], language)
         if not names or len(names) > 4:
@@ -642,26 +642,26 @@ def _equalities(language: str, data: bytes) -> Found:
             if not word or word == b"_" or re.search(rb"\b" + re.escape(word) + rb"\b", text) is None
         ]
         if (ignored and not (method and re.fullmatch(rb"\s*(?:return\s+)?false\s*;?\s*", text))) or (
-            search(_ENDLESS, data)
+            _ENDLESS.search(data)
             and re.search(rb"<=|>=|<|>|!=", text)
             and name not in (b"compare", b"compareTo", b"cmp", b"partial_cmp")
         ):
             yield "equal_to_all", match.span()
-    if language == "javascript" and b"exitCode" in data and (found := search(_EXIT_CODE, data)) is not None:
+    if language == "javascript" and b"exitCode" in data and (found := _EXIT_CODE.search(data)) is not None:
         yield "swallowed_failure", found.span()
-    if language == "javascript" and (found := search(_COERCED, data)) is not None:
+    if language == "javascript" and (found := _COERCED.search(data)) is not None:
         yield "equal_to_all", found.span()
 
 
-_LIBC = re.compile(
+_LIBC = Finder(
     rb"(?m)^(?![ \t]*static\b)[ \t]*(?:extern\s+)?(?:__attribute__\s*\(\(.*?\)\)\s*)?(?:(?:const"
     rb"|unsigned|int|void|char|size_t|ssize_t|time_t|clock_t|long|double|FILE|pid_t"
-    rb"|extern\s+\"C\")[ \t*]+)+"
-    rb"(strn?cmp|memcmp|bcmp|strcoll|exit|_exit|_Exit|abort|raise|clock_gettime|gettimeofday"
+    rb"|extern\s+\"C\")[ \t*]+)+",
+    tail=rb"\b(?:strn?cmp|memcmp|bcmp|strcoll|exit|_exit|_Exit|abort|raise|clock_gettime|gettimeofday"
     rb"|time|clock|__assert_fail|__assert|fork|execve|waitpid|wait4|getrusage|nanosleep|usleep"
     rb"|fopen|open|read|write|getenv|secure_getenv|memmem|__libc_start_main|__cxa_throw|getppid"
     rb"|kill|sigaction|signal)"
-    rb"\s*\([^;{}]{0,200}\)\s*\{"
+    rb"\s*\([^;{}]{0,200}\)\s*\{",
 )
 _MACRO = re.compile(
     rb"(?m)^[ \t]*#[ \t]*define[ \t]+((?:\w*_)?(?:ASSERT|CHECK|EXPECT|REQUIRE|VERIFY|TEST|assert"
@@ -669,7 +669,7 @@ _MACRO = re.compile(
     rb"|static_assert)\w*)\(([^)\n]*)\)((?:[^\n\\]|\\.|\\\n)*)"
 )
 _FAILS = re.compile(rb"\bif\b|\?|&&|\|\||\bassert|\babort|\bexit\b|\breturn\b|\bthrow\b|[=!<>]=|\bwhile\s*\(\s*!")
-_VOIDED = re.compile(
+_VOIDED = Finder(
     rb"\(\s*void\s*\)\s*\(\s*\(?[\w.\->*]+\)?\s*[=!]=\s*\(?[\w.\->*]+\)?\s*\)|\(\s*void\s*\)\s*\(?\s*(?:strn?cmp|memcmp)\s*\("
 )
 _TEST_LOOKS = re.compile(
@@ -678,7 +678,7 @@ _TEST_LOOKS = re.compile(
 )
 
 
-_ALWAYS = re.compile(
+_ALWAYS = Finder(
     rb"\b(?:assert\w*!?|CHECK\w*|EXPECT\w*|REQUIRE\w*|ASSERT\w*)\s*\([^;\n]{0,200}\|\|\s*(?:true"
     rb"|1)\s*\)|\bfn\s+drop\s*\(&mut\s+self\)\s*\{[^}]{0,200}\bexit\s*\(\s*0\s*\)"
     rb"|~\w+\s*\(\s*\)\s*\{[^}]{0,200}\b_?[eE]xit\s*\(\s*0\s*\)"
@@ -690,11 +690,11 @@ _ALWAYS = re.compile(
     rb"|\bprocess\.(?:stdout|stderr)\.write\s*=(?!=)|\b(?:global|globalThis)\.(?:assert|expect"
     rb"|test|it|describe|require)\s*=(?!=)|\brequire\.extensions\b|\bprototype\._compile\b"
 )
-_EITHER_WAY = re.compile(rb"\b(\w+)\.is_(?:ok|some)\(\)\s*\|\|\s*\1\.is_(?:err|none)\(\)")
-_C_HOOKS = re.compile(
+_EITHER_WAY = Finder(rb"\b(\w+)\.is_(?:ok|some)\(\)\s*\|\|\s*\1\.is_(?:err|none)\(\)")
+_C_HOOKS = Finder(
     rb"(?m)^[ \t]*#[ \t]*define[ \t]+(?:exit|return|main|if|_exit|abort|while"
     rb"|else)\b(?:\([^)\n]*\))?[ \t]+(?!.*[\w]*main_)[^\n]*"
-    rb"|\batexit\s*\(\s*(\w+)\s*\)(?=[\s\S]*_[eE]xit\s*\(\s*0\s*\))"
+    rb"|\batexit\s*\(\s*(?:\w+)\s*\)(?=[\s\S]*_[eE]xit\s*\(\s*0\s*\))"
     rb"|\bvoid\s+\w+\s*\(\s*int\b[^)]*\)\s*\{[^{}]*\b_?[eE]xit\s*\(\s*(?:0"
     rb"|EXIT_SUCCESS)\s*\)[^{}]*\}(?=[\s\S]*\bSIG(?:SEGV|ABRT|FPE|BUS|ALRM|XCPU|ILL)\b)"
     rb"|__attribute__\s*\(\(\s*(?:constructor|ifunc)\b"
@@ -714,7 +714,7 @@ def _elsewhere(macro: re.Match[bytes], data: bytes) -> bool:
 
 
 def _c(role: str, data: bytes) -> Found:
-    if (found := search(_LIBC, data)) is not None and b"-nostdlib" not in data and b"freestanding" not in data:
+    if (found := _LIBC.search(data)) is not None and b"-nostdlib" not in data and b"freestanding" not in data:
         yield "own_libc", found.span()
     if b"#" in data and (b"define" in data):
         for match in _MACRO.finditer(data):
@@ -732,9 +732,9 @@ def _c(role: str, data: bytes) -> Found:
                 re.search(rb"\b" + re.escape(name) + rb"\b", used) for name in names if name
             ) and not _FAILS.search(body):
                 yield "cannot_fail", match.span()
-    if (found := search(_VOIDED, data)) is not None:
+    if (found := _VOIDED.search(data)) is not None:
         yield "cannot_fail", found.span()
-    if (found := search(_FIXED, data) or search(_C_HOOKS, data) or search(_ALWAYS, data)) is not None:
+    if (found := _FIXED.search(data) or _C_HOOKS.search(data) or _ALWAYS.search(data)) is not None:
         yield "cannot_fail", found.span()
     if role != "test":
         return
@@ -761,7 +761,7 @@ _GO_LOOKS = re.compile(
 )
 
 
-_JS_JAVA = re.compile(
+_JS_JAVA = Finder(
     rb"\bprocess\s*\[\s*(?![\"'](?:env|argv|stdin|stdout)[\"']\s*\])|\b(?:premain"
     rb"|agentmain)\s*\(|\bClassFileTransformer\b"
     rb"|#\[(?:unsafe\()?no_mangle\)?\]\s*pub\s+(?:unsafe\s+)?extern\s+\"C\"\s+fn\s+(?:memcmp"
@@ -833,11 +833,11 @@ def _others(language: str, role: str, data: bytes) -> Found:
         if calls and all(match[1] for match in calls):
             yield "cannot_fail", calls[0].span()
     if (
-        found := search(_FIXED, data)
-        or search(_ALWAYS, data)
-        or search(_EITHER_WAY, data)
-        or search(_JS_JAVA, data)
-        or search(_CONSTANT, data)
+        found := _FIXED.search(data)
+        or _ALWAYS.search(data)
+        or _EITHER_WAY.search(data)
+        or _JS_JAVA.search(data)
+        or _CONSTANT.search(data)
     ) is not None:
         yield "patched_checks", found.span()
     if (
@@ -852,13 +852,13 @@ def _others(language: str, role: str, data: bytes) -> Found:
 
 # --- shell and make ------------------------------------------------------------------------------------------------
 
-_REWRITTEN = re.compile(
+_REWRITTEN = Finder(
     rb"\bs([/,|#!@])[^\n'\"]{0,60}?(?:not ok|\bfail\w*|FAIL\w*|differs?|\bERROR|\berrors?"
     rb"|failure)[^\n'\"]{0,40}?\1(?:\\1|&|[ :\"=]|status|\\\"){0,6}(?:ok|OK|pass\w*|PASS\w*"
     rb"|success\w*|0|equal|same)\b",
     re.I,
 )
-_REWRITTEN_COUNT = re.compile(
+_REWRITTEN_COUNT = Finder(
     rb"(?:failures|errors|failed|skipped)=\"?\\?\"?\[\^?[\"0-9\\-]+\]?[^/]{0,12}/|\[1-9\]\[0-9\]\* failed/0"
 )
 _TRAP = re.compile(
@@ -875,37 +875,37 @@ _PLAIN_COMPARE = re.compile(
     rb"(?m)(?:^|[;&|]\s*|\bif\s+!?\s*)(?:diff"
     rb"|cmp)((?:\s+-[\w-]+)*)\s+([\w./$\"{}-]+)\s+([\w./$\"{}-]+)\s*(?=[;&|>\n)]|$)"
 )
-_TEST_SAME = re.compile(rb"\[\[?\s+\"?(\$\{?\w+\}?|\$\([^()\n]{1,80}\))\"?\s*={1,2}\s*\"?\1\"?\s+\]")
+_TEST_SAME = Finder(rb"\[\[?\s+\"?(\$\{?\w+\}?|\$\([^()\n]{1,80}\))\"?\s*={1,2}\s*\"?\1\"?\s+\]")
 _VARIABLE = re.compile(
     rb"(?m)^[ \t]*(?:local[ \t]+|export\s+|readonly\s+)?(\w+)=(\"[^\"\n]*\"|'[^'\n]*'|\$\([^\n]*\)"
     rb"|\$\{\w+:-[^}$]*\}|[^\s;$`]*)(?=[\s;]|$)"
 )
-_SAYS = re.compile(rb"\b(?:echo|printf)\b[^\n]*\b(?:pass(?:ed)?|ok|success\w*|0 fail\w*|PASS\w*|all)\b", re.I)
+_SAYS = Finder(rb"\b(?:echo|printf)\b[^\n]*\b(?:pass(?:ed)?|ok|success\w*|0 fail\w*|PASS\w*|all)\b", re.I)
 _IDLE = re.compile(
     rb"^\s*(?:#.*|set\s.*|echo\s(?:[^`$|>]|\$\{?\w)*|for\s+\w+\s+in\s[^|>`]*;\s*do|do|done|printf\s[^`$|>]*|exit(?:\s+0)?|true|:|sleep\s.*"
     rb"|\w+=[^$`]*|)$"
 )
-_SHADOW = re.compile(
-    rb"(?m)(?:^|[;&{]\s*|\bfunction\s+)(diff|cmp|test|assert\w*|exit|return|reference|pytest"
+_SHADOW = Finder(
+    rb"(?m)(?:^|[;&{]\s*|\bfunction\s+)(?:diff|cmp|test|assert\w*|exit|return|reference|pytest"
     rb"|python3?|gcc|make|\[)\s*\(\)\s*\{\s*(?::|true|return(?:\s+0)?|echo\b[^\n;}]*"
     rb"|builtin\s+(?:exit|return)\s+0|command\s+true)\s*;?\s*\}"
 )
 
 
-_SH_FIXED = re.compile(
-    rb"&&\s*(\w[^|&;\n]{2,60}?)\s*\|\|\s*\1\s*(?:[;\n)]|$)"
-    rb"|\bthen\s+([^;\n]{3,60}?)\s*;?\s*\belse\s+\2\s*;?\s*fi\b|\bcmp\b[^|;&\n]*\s(?:-n"
+_SH_FIXED = Finder(
+    rb"&&\s*(?P<right>\w[^|&;\n]{2,60}?)\s*\|\|\s*(?P=right)\s*(?:[;\n)]|$)"
+    rb"|\bthen\s+(?P<same>[^;\n]{3,60}?)\s*;?\s*\belse\s+(?P=same)\s*;?\s*fi\b|\bcmp\b[^|;&\n]*\s(?:-n"
     rb"|--bytes=)\s*0\b|\bdiff\b[^|;&\n]*(?:-I\s*|--ignore-matching-lines=)['\"]?\^?(?:\.\*?"
     rb"|)['\"]?\s"
     rb"|\b(?:diff|cmp)\b[^|;&\n]*(?:\|\|\s*(?:true|:)|;\s*true)\s*[;\n]\s*(?:echo"
     rb"|printf)\b[^\n]*\b(?:ok|OK|pass\w*|PASS\w*)\b|\bexit\s+\$\(\(\s*(?:\$?\w+\s*\*\s*0|0\s*\*)"
 )
-_MAKE_IDLE = re.compile(
+_MAKE_IDLE = Finder(
     rb"(?m)^(?:test|check|verify|tests)[ \t]*::?[^\n;=]*;[ \t]*@?(?:true|:|exit 0|echo[^\n"
     rb"|&;]*)[ \t]*$|^(?:override[ \t]+)?(?:DIFF|CMP|PYTEST|REFERENCE"
     rb"|RUNNER)[ \t]*[:?]?=[ \t]*(?:/bin/)?(?:true|:|echo)\b"
 )
-_SH_FORGIVEN = re.compile(
+_SH_FORGIVEN = Finder(
     rb"\b(?:pytest|unittest|cargo\s+test|go\s+test|npm\s+(?:run\s+)?test|ctest"
     rb"|run_tests?(?:\.sh)?|make\s+(?:test|check))\b[^\n|;]*\|\|\s*(?:true|:|exit\s+0)(?=\s|;|$"
     rb"|\))"
@@ -914,7 +914,7 @@ _SH_FORGIVEN = re.compile(
 )
 _MEASURED = re.compile(rb"\b(?:gcov|lcov|gcovr|gprof|coverage|callgrind_annotate|perf)\b")
 """What counts the lines that tests run, whatever they find."""
-_BLESSED = re.compile(
+_BLESSED = Finder(
     rb"(?:\./program|\./main\b|python3?\s+(?:\./)?main\.py)[^|\n;&]*(?<!2)>\s*\"?([^\s;"
     rb"|&]*(?:expect|golden|\.exp\b|\.want\b|\.ref\b|answers?\b)[^\s;|&\"]*)"
 )
@@ -952,7 +952,7 @@ def _expand(text: bytes, known: dict[bytes, bytes]) -> bytes:
 
 def _scripts(language: str, path: str | None, role: str, data: bytes) -> Found:
     if (b"s/" in data or b"sed" in data or b"perl" in data) and (
-        found := search(_REWRITTEN, data) or search(_REWRITTEN_COUNT, data)
+        found := _REWRITTEN.search(data) or _REWRITTEN_COUNT.search(data)
     ) is not None:
         yield "rewritten_outcome", found.span()
     if b"trap" in data:
@@ -980,12 +980,12 @@ def _scripts(language: str, path: str | None, role: str, data: bytes) -> Found:
         for match in _PLAIN_COMPARE.finditer(data):
             if _expand(match[2], known) == _expand(match[3], known) and match[2] != b"-":
                 yield "cannot_fail", match.span()
-        if (found := search(_TEST_SAME, data)) is not None and b"RANDOM" not in found[0]:
+        if (found := _TEST_SAME.search(data)) is not None and b"RANDOM" not in found[0]:
             yield "cannot_fail", found.span()
     if (
         path is not None
         and (b"||" in data or b"then" in data or b"diff" in data or b"cmp" in data)
-        and (found := search(_SH_FIXED, data)) is not None
+        and (found := _SH_FIXED.search(data)) is not None
     ):
         yield "cannot_fail", found.span()
     ends = re.search(rb"\bexit\s+0\s*\Z|\btrue\s*\Z", data) if role == "test" and path is not None else None
@@ -995,17 +995,17 @@ def _scripts(language: str, path: str | None, role: str, data: bytes) -> Found:
             yield "cannot_fail", ends.span()
     if (
         (b"program" in data or b"main" in data)
-        and (found := search(_BLESSED, data)) is not None
+        and (found := _BLESSED.search(data)) is not None
         and not _held_against(found[1], data)
     ):
         yield "rewritten_outcome", found.span()
     if (
         path is not None
-        and (found := search(_SH_FORGIVEN, data)) is not None
+        and (found := _SH_FORGIVEN.search(data)) is not None
         and (role == "test" or _MEASURED.search(data, found.end()) is None)
     ):
         yield "swallowed_failure", found.span()
-    if b"()" in data and (found := search(_SHADOW, data)) is not None:
+    if b"()" in data and (found := _SHADOW.search(data)) is not None:
         yield "patched_checks", found.span()
     if language == "make":
         if (
@@ -1017,11 +1017,11 @@ def _scripts(language: str, path: str | None, role: str, data: bytes) -> Found:
             )
         ) is not None:
             yield "swallowed_failure", found.span()
-        if (found := search(_MAKE_IDLE, data)) is not None:
+        if (found := _MAKE_IDLE.search(data)) is not None:
             yield "cannot_fail", found.span()
         for match in re.finditer(rb"(?m)^(?:test|check|verify|tests)\s*:[^\n]*\n((?:\t[^\n]*\n?)+)", data):
             lines = match[1].split(b"\n")
             if all(_IDLE.match(line.strip().lstrip(b"@-")) for line in lines) and _SAYS.search(match[1]):
                 yield "cannot_fail", match.span()
-    elif role == "test" and path is not None and search(_SAYS, data) and all(map(_IDLE.match, data.split(b"\n"))):
+    elif role == "test" and path is not None and _SAYS.search(data) and all(map(_IDLE.match, data.split(b"\n"))):
         yield "cannot_fail", (0, len(data))

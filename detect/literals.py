@@ -1,115 +1,99 @@
-"""What a regular expression cannot match without: words and texts, some of which stand in whatever it matches.
+"""Patterns that are tried only where something stands that they cannot match without.
 
 Looking whether a text has a few words takes a tenth of the time that a pattern of many alternatives takes, and most
-texts have none of them. What is needed is read off the pattern itself, so nobody has to keep two lists in step; where
-nothing can be told of a pattern, it is always tried. A pattern that needs a whole word (`\\bword\\b`) costs next to
-nothing: the words of a text are collected once for all patterns.
+texts have none of them. What is needed is read off the pattern itself (`detect.needs`). A pattern that needs a whole
+word (`\\bword\\b`) costs next to nothing: the words of a text are collected once for all patterns, and tell at once
+which of them to try. One that begins with a known text is tried only where that stands.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from functools import lru_cache
-from re import _constants as codes  # type: ignore[attr-defined]
-from re import _parser as parser  # type: ignore[attr-defined]
-from typing import Any, AnyStr, Generic
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property, lru_cache
+from typing import AnyStr, ClassVar, Generic, cast
 
 import msgspec
 
-MAX_TEXTS = 64
-MAX_WORDS = 256
+from detect.needs import MAX_TEXTS, MAX_WORDS, Need, alternatives, needs, starts
+
 MAX_CLAUSES = 3
-MAX_LETTERS = 8
-"""Of a class of letters, how many are tried one by one."""
-
-
-_RARE = "$~|`@?%^\\#&"
+_RARE = b"$~|`@?%^\\#&"
 """Signs that tell something by themselves; all others nearly every code has."""
+_WORD = re.compile(r"\w+", re.ASCII)
+_LETTERS = bytes(code if code < 128 and (chr(code).isalnum() or code == 95) else 32 for code in range(256))
+"""Every byte that is no part of a word as a blank."""
 
 
-class Words(Generic[AnyStr]):
-    """The words of a text, which are the longest runs of what `\\w` matches in it."""
+class Words:
+    """The words of a text: the longest runs of ASCII letters, figures and `_` in it."""
 
-    __slots__ = ("all", "joined", "text")
-
-    def __init__(self, text: AnyStr) -> None:
+    def __init__(self, text: bytes, joined: bytes | None = None) -> None:
         self.text = text
-        found: list[Any]
-        if isinstance(text, bytes):
-            found = text.translate(_LETTERS).split()
-        elif text.isascii():
-            # the same text as bytes is nearly always asked about too
-            found = words_of(text.encode()).joined.decode().split()  # type: ignore[union-attr]
-        else:
-            found = _WORD.findall(text)
-        self.all: frozenset[AnyStr] = frozenset(found)
-        self.joined: AnyStr = (b" " if isinstance(text, bytes) else " ").join(self.all)  # type: ignore[assignment, arg-type]
+        self.all = frozenset((text.translate(_LETTERS) if joined is None else joined).split())
+        self.joined = b" ".join(self.all)
         """All of them in a row: a part of a word is found there faster than in the text."""
+        self._named: dict[Finder, list[int]] = {}
+        self._asked = 0
+
+    @cached_property
+    def lowered(self) -> Words:
+        """Those of the text in small letters."""
+        return Words(self.text.lower(), self.joined.lower())
+
+    def named(self, finder: Finder) -> list[int]:
+        """Which ways of `finder` one of the words is for; worked out for all finders at once."""
+        if self._asked != Finder.ready:
+            self._asked = Finder.ready
+            self._named = {}
+            for word in self.all & Finder.of_word.keys():
+                for one, number in Finder.of_word[word]:
+                    self._named.setdefault(one, []).append(number)
+        return self._named.get(finder, _NONE)
 
 
-words_of = lru_cache(maxsize=256)(Words)
+_NONE: list[int] = []
 
 
-class Clause(msgspec.Struct, Generic[AnyStr], frozen=True):
+@lru_cache(maxsize=256)
+def words_of(text: str | bytes) -> Words:
+    """The words of a text; what is not Latin-1 counts as a sign, so that a word may end too early, but never too late.
+
+    Only ASCII words are ever asked for, and of those all are found.
+    """
+    return Words(text) if isinstance(text, bytes) else words_of(text.encode("latin-1", "replace"))
+
+
+class Clause(msgspec.Struct, frozen=True):
     """One of `words` stands in every match as a whole word, or one of `parts` within one, or one of `texts` anywhere.
 
     A word in `more` counts only where one of the longer texts stands as well that it is a part of.
     """
 
-    words: frozenset[AnyStr]
-    more: dict[AnyStr, tuple[AnyStr, ...]]
-    parts: tuple[AnyStr, ...]
-    texts: tuple[AnyStr, ...]
+    words: frozenset[bytes]
+    more: dict[bytes, tuple[bytes, ...]]
+    parts: tuple[bytes, ...]
+    texts: tuple[bytes, ...]
 
-    def holds(self, words: Words[AnyStr]) -> bool:
+    def holds(self, words: Words) -> bool:
         if not words.all.isdisjoint(self.words):
             if not self.more:
                 return True
             for word in words.all & self.words:
                 longer = self.more.get(word)
-                if longer is None or any(one in words.text for one in longer):  # type: ignore[operator]
+                if longer is None or any(one in words.text for one in longer):
                     return True
         # most clauses have neither parts nor texts
         for one in self.parts:
-            if one in words.joined:  # type: ignore[operator]
+            if one in words.joined:
                 return True
         for one in self.texts:  # noqa: SIM110
-            if one in words.text:  # type: ignore[operator]
+            if one in words.text:
                 return True
         return False
 
 
-_WORD = re.compile(r"\w+")
-_LETTERS = bytes(code if code < 128 and (chr(code).isalnum() or code == 95) else 32 for code in range(256))
-"""Every byte that is no part of a word as a blank."""
-
-
-@lru_cache(maxsize=4)
-def _lowered(text: AnyStr) -> AnyStr:
-    return text.lower()
-
-
-def one_of(texts: Iterable[str]) -> Clause[str]:
-    """What holds where one of `texts` stands."""
-    given = tuple(texts)
-    clause = _clause(frozenset((text, False, False) for text in given), False, False, True, len(given))
-    return Clause(frozenset(), {}, (), given) if clause is None else clause
-
-
-def may_match(pattern: re.Pattern[AnyStr], text: AnyStr) -> bool:
-    """Whether `pattern` can match anywhere in `text`; False only where it certainly does not."""
-    clauses, folded = needed(pattern)
-    if not clauses:
-        return True
-    words = words_of(_lowered(text) if folded else text)
-    if not _hold(clauses, words):
-        return False
-    ways = _needed_by_way(pattern)
-    return not ways or any([_hold(way, words) for way in ways])
-
-
-def _hold(clauses: tuple[Clause[AnyStr], ...], words: Words[AnyStr]) -> bool:
+def _hold(clauses: Sequence[Clause], words: Words) -> bool:
     # one after the other is twice as fast as all()
     for clause in clauses:  # noqa: SIM110
         if not clause.holds(words):
@@ -117,109 +101,170 @@ def _hold(clauses: tuple[Clause[AnyStr], ...], words: Words[AnyStr]) -> bool:
     return True
 
 
-def search(pattern: re.Pattern[AnyStr], text: AnyStr) -> re.Match[AnyStr] | None:
-    """As `pattern.search(text)`, and faster where there is little; groups are kept where the pattern has any."""
-    return _search(pattern, text, False)
+class _Way(Generic[AnyStr]):
+    """One alternative of a pattern, and what its matches begin with, by the words that are a part of that."""
+
+    def __init__(self, pattern: re.Pattern[AnyStr]) -> None:
+        self.pattern = pattern
+        self._of_word: dict[bytes, list[bytes]] = {}
+        self._others: list[bytes] = []
+        folded = bool(pattern.flags & re.IGNORECASE)
+        # positions are those of bytes
+        known = starts(pattern) if isinstance(pattern.pattern, bytes) else None
+        self._anchored = known is not None
+        for given, left, right in known or ():
+            text = given.lower() if folded else given
+            whole = _whole_words(text, left, right)
+            ready = text.encode("latin-1")
+            (self._of_word.setdefault(max(whole, key=len).encode(), []) if whole else self._others).append(ready)
+        self._words = frozenset(self._of_word)
+
+    def search(self, text: AnyStr, words: Words) -> re.Match[AnyStr] | None:
+        """The leftmost match; `words` are those of `text`, in small letters where case does not matter."""
+        if not self._anchored:
+            return self.pattern.search(text)
+        match, find, first = self.pattern.match, words.text.find, None
+        known = [start for word in words.all & self._words for start in self._of_word[word]]
+        for start in known + self._others if self._others else known:
+            place = find(start)
+            while place >= 0 and (first is None or place < first.start()):
+                found = match(text, place)
+                if found is not None:
+                    first = found
+                    break
+                place = find(start, place + 1)
+        return first
 
 
-def occurs(pattern: re.Pattern[AnyStr], text: AnyStr) -> bool:
-    """Whether `pattern` matches anywhere in `text`, which is found out faster than where."""
-    return _search(pattern, text, True) is not None
+class Finder(Generic[AnyStr]):
+    """A pattern that is asked as a compiled one is, and answers faster where there is little to be found."""
 
+    ready: ClassVar[int] = 0
+    """How many are ready to be asked."""
+    of_word: ClassVar[dict[bytes, list[tuple[Finder, int]]]] = {}
+    """The ways of all of them that a word is needed for, by number."""
 
-def _search(pattern: re.Pattern[AnyStr], text: AnyStr, anywhere: bool) -> re.Match[AnyStr] | None:
-    clauses, folded = needed(pattern)
-    words = words_of(_lowered(text) if folded else text)
-    if not _hold(clauses, words):
-        return None
-    ways = _ready_ways(pattern)
-    if not ways:
-        return pattern.search(text) if may_match(pattern, text) else None
-    first: re.Match[AnyStr] | None = None
-    # the leftmost, and of those that begin at one place the alternative that is named first
-    for way, needs in ways:
-        if _hold(needs, words):
-            found = way.search(text)
+    def __init__(self, pattern: AnyStr | re.Pattern[AnyStr], flags: int = 0, *, tail: AnyStr | None = None) -> None:
+        """`tail` stands behind `pattern`, and is looked for before the whole is, as it is found faster."""
+        whole = pattern if tail is None else cast("AnyStr", pattern) + tail
+        self.pattern: re.Pattern[AnyStr] = re.compile(whole, flags)
+        self._tail: Finder[AnyStr] | None = None if tail is None else Finder(tail, flags)
+        self._folded = bool(self.pattern.flags & re.IGNORECASE)
+
+    def __repr__(self) -> str:
+        return f"Finder({self.pattern.pattern!r})"
+
+    @cached_property
+    def _ways(self) -> list[tuple[_Way[AnyStr], tuple[Clause, ...]]]:
+        """The ways to match, each with what it needs."""
+        ways = [(_Way(way), choices) for way in alternatives(self.pattern) for choices in [clauses_of(way)]]
+        return [(way, clauses) for way, choices in ways for clauses in choices]
+
+    @cached_property
+    def _others(self) -> tuple[list[int], list[tuple[bytes, int]], list[tuple[bytes, int]]]:
+        """Numbers of the ways that are always possible, and those by parts of words and by texts."""
+        found: tuple[list[int], list[tuple[bytes, int]], list[tuple[bytes, int]]] = [], [], []
+        for number, (_, clauses) in enumerate(self._ways):
+            if not clauses:
+                found[0].append(number)
+                continue
+            for word in clauses[0].words:
+                Finder.of_word.setdefault(word, []).append((self, number))
+            found[1].extend((part, number) for part in clauses[0].parts)
+            found[2].extend((text, number) for text in clauses[0].texts)
+        Finder.ready += 1
+        return found
+
+    def _possible(self, text: AnyStr) -> tuple[list[_Way[AnyStr]], Words]:
+        """The ways in which `text` can be matched, and its words."""
+        always, parts, texts = self._others
+        words = words_of(text)
+        if self._folded:
+            words = words.lowered
+        numbers = always + words.named(self)
+        if parts:
+            joined = words.joined
+            numbers += [number for part, number in parts if part in joined]
+        if texts:
+            whole = words.text
+            numbers += [number for one, number in texts if one in whole]
+        if not numbers:
+            return [], words
+        choices = [self._ways[number] for number in sorted(set(numbers))]
+        found = list(dict.fromkeys([way for way, clauses in choices if _hold(clauses, words)]))
+        if found and self._tail is not None and not self._tail.occurs(text):
+            return [], words
+        return found, words
+
+    def may_match(self, text: AnyStr) -> bool:
+        """Whether there can be a match anywhere in `text`; False only where there certainly is none."""
+        return bool(self._possible(text)[0])
+
+    def search(self, text: AnyStr) -> re.Match[AnyStr] | None:
+        """The leftmost match, and of those that begin at one place that of the alternative that is named first."""
+        ways, words = self._possible(text)
+        first: re.Match[AnyStr] | None = None
+        for way in ways:
+            found = way.search(text, words)
             if found is not None and (first is None or found.start() < first.start()):
                 first = found
-                if anywhere:
-                    break
-    return first
+        return first
+
+    def occurs(self, text: AnyStr) -> bool:
+        """Whether there is a match, which is found out faster than where."""
+        ways, words = self._possible(text)
+        # one after the other is twice as fast as any()
+        for way in ways:  # noqa: SIM110
+            if way.search(text, words) is not None:
+                return True
+        return False
+
+    def finditer(self, text: AnyStr) -> Iterator[re.Match[AnyStr]]:
+        return self.pattern.finditer(text) if self.may_match(text) else iter(())
+
+    def overlapping(self, text: AnyStr) -> Iterator[re.Match[AnyStr]]:
+        """The matches of each alternative by itself."""
+        for way in self._possible(text)[0]:
+            yield from way.pattern.finditer(text)
 
 
-@lru_cache(maxsize=1024)
-def _ready_ways(
-    pattern: re.Pattern[AnyStr],
-) -> tuple[tuple[re.Pattern[AnyStr], tuple[Clause[AnyStr], ...]], ...]:
-    """The alternatives of a pattern that has some, each with what it needs."""
-    ways = alternatives(pattern)
-    return tuple((way, needed(way)[0]) for way in ways) if len(ways) > 1 else ()  # type: ignore[return-value]
-
-
-_SPLITTING = re.compile(r"\\.|\[\^?\]?(?:[^\]\\]|\\.)*\]|[()|]", re.S)
-
-
-@lru_cache(maxsize=1024)
-def alternatives(pattern: re.Pattern[AnyStr]) -> tuple[re.Pattern[AnyStr], ...]:
-    """The alternatives that a pattern without groups is made of, each as a pattern; else the pattern itself."""
-    source = pattern.pattern
-    text = source.decode("latin-1") if isinstance(source, bytes) else source
-    if pattern.groups or pattern.flags & re.VERBOSE or (text.startswith("(?") and text[2:3].isalpha()):
-        return (pattern,)
-    level, start, parts = 0, 0, []
-    for match in _SPLITTING.finditer(text):
-        level += (match[0] == "(") - (match[0] == ")")
-        if match[0] == "|" and not level:
-            parts.append(text[start : match.start()])
-            start = match.end()
-    parts.append(text[start:])
-    ways = [part.encode("latin-1") if isinstance(source, bytes) else part for part in parts]
-    return tuple(re.compile(way, pattern.flags) for way in ways) if len(ways) > 1 else (pattern,)  # type: ignore[arg-type]
-
-
-@lru_cache(maxsize=1024)
-def needed(pattern: re.Pattern[AnyStr]) -> tuple[tuple[Clause[AnyStr], ...], bool]:
-    """What every match has in it, all of it (none: nothing is known), and whether case does not matter."""
+def clauses_of(pattern: re.Pattern[AnyStr]) -> list[tuple[Clause, ...]]:
+    """What each way in which `pattern` matches needs, all of it; nothing where nothing is known."""
     folded = bool(pattern.flags & re.IGNORECASE)
-    if pattern.flags & re.VERBOSE:
-        return (), False
-    return _clauses(parser.parse(pattern.pattern, pattern.flags), pattern), folded
+    return [_clauses(way, folded) for way in needs(pattern)]
 
 
-@lru_cache(maxsize=1024)
-def _needed_by_way(pattern: re.Pattern[AnyStr]) -> tuple[tuple[Clause[AnyStr], ...], ...]:
-    """As `needed`, for each alternative of a pattern that has some; nothing where one of them needs nothing."""
-    items = [] if pattern.flags & re.VERBOSE else list(parser.parse(pattern.pattern, pattern.flags))
-    for place, (code, value) in enumerate(items):
-        if code is codes.BRANCH:
-            ways = [_clauses([*items[:place], *way, *items[place + 1 :]], pattern) for way in value[1]]
-            return tuple(ways) if all(ways) and len(ways) > 1 else ()
-    return ()
-
-
-def _clauses(items: Any, pattern: re.Pattern[AnyStr]) -> tuple[Clause[AnyStr], ...]:
-    of_bytes = isinstance(pattern.pattern, bytes)
-    # words are what letters of all languages make up
-    bounded = of_bytes or not pattern.flags & re.ASCII
-    found = _of_all(items, False, False)
-    clauses = [_clause(need, bool(pattern.flags & re.IGNORECASE), of_bytes, bounded) for need in found]
-    known = [one for one in clauses if one is not None]
-    # what nearly every text has tells nothing beside others; words are asked for fastest
+def _clauses(way: Iterable[Need], folded: bool) -> tuple[Clause, ...]:
+    known = [clause for need in way if (clause := _clause(need, folded)) is not None]
+    # what nearly every text has tells nothing beside others; words are asked for fastest, and long ones are rare
     telling = [one for one in known if one.words or not any(map(_is_common, (*one.parts, *one.texts)))] or known
-    return tuple(sorted(telling, key=lambda one: len(one.parts) + 2 * len(one.texts))[:MAX_CLAUSES])  # type: ignore[return-value]
+    return tuple(sorted(telling, key=_cost)[:MAX_CLAUSES])
 
 
-def _is_common(text: str | bytes) -> bool:
-    return len(text) == 1 and (text if isinstance(text, str) else text.decode()) not in _RARE
+def _cost(clause: Clause) -> tuple[int, int]:
+    return len(clause.parts) + 2 * len(clause.texts), -min(map(len, clause.words), default=0)
 
 
-Part = tuple[str, bool, bool]
-"""A text, and whether no letter can stand before it and none behind it."""
-Need = frozenset[Part]
-"""One of these stands in every match."""
+def _is_common(text: bytes) -> bool:
+    return len(text) == 1 and text not in _RARE
 
 
-def _clause(need: Need, folded: bool, of_bytes: bool, bounded: bool, most: int = MAX_TEXTS) -> Clause[Any] | None:
+def one_of(texts: Iterable[str]) -> Clause:
+    """What holds where one of `texts` stands."""
+    given = tuple(texts)
+    clause = _clause(frozenset((text, False, False) for text in given), False, len(given))
+    if clause is not None:
+        return clause
+    return Clause(frozenset(), {}, (), tuple(text.encode("latin-1", "replace") for text in given))
+
+
+def _whole_words(text: str, left: bool, right: bool) -> list[str]:
+    """The words in a text that are no parts of longer ones; `left`, `right`: no letter stands before it, behind it."""
+    found = _WORD.finditer(text)
+    return [one[0] for one in found if (left or one.start()) and (right or one.end() < len(text))]
+
+
+def _clause(need: Need, folded: bool, most: int = MAX_TEXTS) -> Clause | None:
     words: set[str] = set()
     more: dict[str, set[str]] = {}
     texts: set[str] = set()
@@ -227,8 +272,7 @@ def _clause(need: Need, folded: bool, of_bytes: bool, bounded: bool, most: int =
         text = given.lower() if folded else given
         if not text.isascii():
             return None
-        pieces = [match for match in _WORD.finditer(text) if bounded]
-        whole = [match[0] for match in pieces if (left or match.start()) and (right or match.end() < len(text))]
+        whole = _whole_words(text, left, right)
         if not whole:
             texts.add(text)
             continue
@@ -239,191 +283,10 @@ def _clause(need: Need, folded: bool, of_bytes: bool, bounded: bool, most: int =
     least = [text for text in texts if not any(other in text and other != text for other in texts)]
     if len(least) > most or len(words) > MAX_WORDS:
         return None
-    parts = [text for text in least if bounded and _WORD.fullmatch(text)]
+    parts = {text for text in least if _WORD.fullmatch(text)}
 
-    def ready(text: str) -> Any:
-        return text.encode() if of_bytes else text
+    def ready(some: Iterable[str]) -> tuple[bytes, ...]:
+        return tuple(text.encode() for text in sorted(some))
 
-    longer = {ready(word): tuple(map(ready, sorted(with_it))) for word, with_it in more.items() if word not in with_it}
-    texts -= {*parts}
-    least = [text for text in least if text in texts]
-    return Clause(
-        frozenset(map(ready, words)), longer, tuple(map(ready, sorted(parts))), tuple(map(ready, sorted(least)))
-    )
-
-
-def _weight(need: Need) -> tuple[int, int]:
-    """Of two needs the greater one tells more."""
-    return min(len(text) for text, _, _ in need), -len(need)
-
-
-def _of_all(items: Any, left: bool, right: bool) -> list[Need]:
-    """What parts in a row need; `left` and `right`: no letter stands before the first, behind the last."""
-    needs: list[Need] = []
-    run, open_left = frozenset([""]), left
-    """What the parts just before can be, and whether no letter stands before that."""
-
-    def close(behind: bool) -> None:
-        if "" not in run:
-            needs.append(frozenset((text, open_left, behind) for text in run))
-
-    for place, (code, value) in enumerate(items):
-        if code in (codes.ASSERT, codes.ASSERT_NOT):
-            if value[0] < 0:
-                if run == {""} and code is codes.ASSERT_NOT and _any_letter(value[1]):
-                    open_left = True
-            elif _no_letter(items, place, False):
-                close(True)
-                run, open_left = frozenset([""]), False
-            continue
-        if code is codes.AT:
-            close(_no_letter(items, place, right))
-            run, open_left = frozenset([""]), value is not codes.AT_NON_BOUNDARY
-            continue
-        few = _few(code, value)
-        if few is not None and len(run) * len(few) <= MAX_TEXTS:
-            run = frozenset(before + text for before in run for text in few)
-            continue
-        close(_no_letter(items, place, right))
-        ends_bare = open_left if run == {""} else "" not in run and not any(map(_is_letter, (text[-1] for text in run)))
-        if few is not None:
-            run, open_left = few, ends_bare
-            continue
-        run, open_left = frozenset([""]), False
-        behind = _no_letter(items, place + 1, right)
-        if code is codes.SUBPATTERN and not value[1] and not value[2]:
-            needs += _of_all(value[3], ends_bare, behind)
-        elif code is codes.ATOMIC_GROUP:
-            needs += _of_all(value, ends_bare, behind)
-        elif code is codes.BRANCH:
-            ways = [max(_of_all(way, ends_bare, behind), key=_weight, default=None) for way in value[1]]
-            known = [way for way in ways if way is not None]
-            if len(known) == len(ways):
-                needs.append(frozenset().union(*known))
-        elif code in _REPEATS:
-            least, _, inside = value
-            if least:
-                needs += _of_all(inside, False, False)
-        open_left = _ends_bare([(code, value)], ends_bare)
-    close(right)
-    return needs
-
-
-_REPEATS = (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT)
-
-
-def _few(code: Any, value: Any) -> frozenset[str] | None:
-    """All that a part can match, where that is little."""
-    if code is codes.LITERAL:
-        return frozenset([chr(value)])
-    if code is codes.IN:
-        letters = [chr(one) for kind, one in value if kind is codes.LITERAL]
-        return frozenset(letters) if len(letters) == len(value) <= MAX_LETTERS else None
-    if code is codes.SUBPATTERN:
-        return None if value[1] or value[2] else _few_of_all(value[3])
-    if code is codes.BRANCH:
-        return _united(_few_of_all(way) for way in value[1])
-    if code in (codes.MAX_REPEAT, codes.MIN_REPEAT) and value[:2] == (0, 1):
-        few = _few_of_all(value[2])
-        return None if few is None else few | {""}
-    return None
-
-
-def _united(ways: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
-    found: frozenset[str] = frozenset()
-    for way in ways:
-        if way is None:
-            return None
-        found |= way
-    return found if len(found) <= MAX_WORDS else None
-
-
-def _few_of_all(items: Any) -> frozenset[str] | None:
-    found = frozenset([""])
-    for code, value in items:
-        few = _few(code, value)
-        if few is None or len(found) * len(few) > MAX_TEXTS:
-            return None
-        found = frozenset(before + text for before in found for text in few)
-    return found
-
-
-def _is_letter(char: str) -> bool:
-    return char.isalnum() or char == "_"
-
-
-def _any_letter(items: Any) -> bool:
-    """Whether these parts match every letter, and one alone."""
-    return (
-        len(items) == 1
-        and items[0][0] is codes.IN
-        and (codes.CATEGORY, codes.CATEGORY_WORD) in items[0][1]
-        and items[0][1][0][0] is not codes.NEGATE
-    )
-
-
-def _no_letter(items: Any, place: int, right: bool) -> bool:
-    """Whether what parts from `place` on match cannot begin with a letter, where a letter stands before them."""
-    for number in range(place, len(items)):
-        code, value = items[number]
-        if code is codes.AT:
-            return value in (codes.AT_BOUNDARY, codes.AT_END, codes.AT_END_STRING, codes.AT_END_LINE)
-        if code is codes.ASSERT:
-            if value[0] > 0 and _no_letter(value[1], 0, False):
-                return True
-        elif code is codes.ASSERT_NOT:
-            if value[0] > 0 and _any_letter(value[1]):
-                return True
-        elif code is codes.LITERAL:
-            return not _is_letter(chr(value))
-        elif code is codes.IN:
-            return all(_is_bare(*one) for one in value) or (
-                value[0][0] is codes.NEGATE and (codes.CATEGORY, codes.CATEGORY_WORD) in value
-            )
-        elif code is codes.SUBPATTERN and not value[1] and not value[2]:
-            return _no_letter(value[3], 0, _no_letter(items, number + 1, right))
-        elif code is codes.ATOMIC_GROUP:
-            return _no_letter(value, 0, _no_letter(items, number + 1, right))
-        elif code is codes.BRANCH:
-            behind = _no_letter(items, number + 1, right)
-            return all(_no_letter(way, 0, behind) for way in value[1])
-        elif code in _REPEATS:
-            if not _no_letter(value[2], 0, False):
-                return False
-            if value[0]:
-                return True
-        else:
-            return False
-    return right
-
-
-def _ends_bare(items: Any, left: bool) -> bool:
-    """Whether what parts match cannot end with a letter; `left`: none stands before them."""
-    for number in range(len(items) - 1, -1, -1):
-        code, value = items[number]
-        if code in (codes.LITERAL, codes.IN):
-            return _no_letter([(code, value)], 0, False)
-        if code is codes.SUBPATTERN and not value[1] and not value[2]:
-            return _ends_bare(value[3], _ends_bare(items[:number], left))
-        if code is codes.ATOMIC_GROUP:
-            return _ends_bare(value, _ends_bare(items[:number], left))
-        if code is codes.BRANCH:
-            before = _ends_bare(items[:number], left)
-            return all(_ends_bare(way, before) for way in value[1])
-        if code in _REPEATS:
-            if not _ends_bare(value[2], False):
-                return False
-            if value[0]:
-                return True
-        elif code is codes.AT:
-            return value in (codes.AT_BEGINNING, codes.AT_BEGINNING_STRING, codes.AT_BEGINNING_LINE)
-        elif code not in (codes.ASSERT, codes.ASSERT_NOT):
-            return False
-    return left
-
-
-def _is_bare(kind: Any, value: Any) -> bool:
-    """Whether a member of a class is no letter."""
-    if kind is codes.CATEGORY:
-        return value in (codes.CATEGORY_SPACE, codes.CATEGORY_NOT_WORD)
-    return kind is codes.LITERAL and not _is_letter(chr(value))
+    longer = {word.encode(): ready(with_it) for word, with_it in more.items() if word not in with_it}
+    return Clause(frozenset(ready(words)), longer, ready(parts), ready(set(least) - parts))

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Literal
 
-from detect.literals import alternatives, may_match, occurs, search
+from detect.literals import Finder
 from detect.paths import SUBMITTED
 
 Span = tuple[int, int]
@@ -78,8 +78,8 @@ def bare(language: str, data: bytes) -> bytes:
 
 # --- capabilities of submissions ----------------------------------------------------------------------------------
 
-_PROCESS: dict[str, re.Pattern[bytes]] = {
-    "python": re.compile(
+_PROCESS: dict[str, Finder[bytes]] = {
+    "python": Finder(
         rb"\b(?:subprocess|_posixsubprocess|pexpect|ptyprocess|plumbum|multiprocessing"
         rb"|create_subprocess_\w+|pipepager"
         rb"|posix_spawnp?|popen[234]?|[fP]open\d?(?=\()|spawn[lv]\w*|exec[lv]p?e?(?=\W)|memfd_create|startfile)\b"
@@ -87,24 +87,24 @@ _PROCESS: dict[str, re.Pattern[bytes]] = {
         rb"|sh)\s+import|\bfrom\s+os\s+import\s[^\n]*\bsystem\b"
         rb"|\b(?:pydoc|webbrowser)\s*\.\s*\w|\bcgi\b"
     ),
-    "c": re.compile(
+    "c": Finder(
         rb"\bsystem\s*\(|\(\s*\*\s*\w+\s*\)\s*\([^;]{0,80}=\s*&?\s*system\b|\{\s*&?system\s*[,}]"
         rb"|\b(?:popen|exec[lv]p?e?|execveat|fexecve|posix_spawnp?|vfork|forkpty|memfd_create|ptrace"
         rb"|wordexp)\b"
         rb"(?=\s*[(,;)}])|\b(?:spawn|wordexp)\.h\b"
     ),
-    "go": re.compile(rb"\bexec\.\w|\bos\.StartProcess\b|\bsyscall\.(?:\w*Exec|StartProcess|Raw\w+|Syscall\w*)\b"),
-    "rust": re.compile(
+    "go": Finder(rb"\bexec\.\w|\bos\.StartProcess\b|\bsyscall\.(?:\w*Exec|StartProcess|Raw\w+|Syscall\w*)\b"),
+    "rust": Finder(
         rb"\bCommand\s*::\s*\w+\s*\(|\bCommand\s+as\s|\bCommandExt\b|\b(?:execv\w*"
         rb"|posix_spawnp?|popen|fork)\s*\("
     ),
-    "java": re.compile(
+    "java": Finder(
         rb"\bProcess(?:Builder|Impl)\b|\bProcessHandle\b"
         rb"|\bRuntime\s*\.\s*getRuntime\s*\(\s*\)\s*(?!\.\s*(?:availableProcessors|totalMemory"
         rb"|freeMemory"
         rb"|maxMemory|gc|addShutdownHook|halt)\b)"
     ),
-    "javascript": re.compile(
+    "javascript": Finder(
         rb"child_process|\bexecFile(?:Sync)?\b|\bspawn(?:Sync)?\b|\bexecSync\b|\bfork\s*\("
         rb"|\bprocess\s*\.\s*binding\b|\bDeno\s*\.\s*(?:run|Command)\b|\bBun\s*\.\s*(?:spawn|\$)"
     ),
@@ -112,8 +112,8 @@ _PROCESS: dict[str, re.Pattern[bytes]] = {
 _PROCESS["cpp"] = _PROCESS["c"]
 _IN_LITERALS = frozenset(["javascript"])
 """Where the name of the module is a literal."""
-_LOADER: dict[str, re.Pattern[bytes]] = {
-    "python": re.compile(
+_LOADER: dict[str, Finder[bytes]] = {
+    "python": Finder(
         rb"\b(?:ctypes|cffi|_ctypes|imp|runpy|zipimport|pkgutil|dill|codeop)\b(?=\s*(?:[.,;\n]|import|as\b))"
         rb"|\b(?:import_module|find_spec|find_loader|spec_from_\w+|SourceFileLoader"
         rb"|__import__)\s*\((?!\s*[\"'])|\b__builtins__\b|\b__subclasses__\b|\bsys\s*\.\s*modules\b"
@@ -121,22 +121,22 @@ _LOADER: dict[str, re.Pattern[bytes]] = {
         rb"|bytes|chr|str\.|codecs|base64|zlib)\b"
         rb"|\bCodeType\b|\bFunctionType\b|\b__code__\b|\b__loader__\b|\b__globals__\b"
     ),
-    "c": re.compile(
+    "c": Finder(
         rb"\b(?:dlopen|dlv?sym|dlmopen|syscall|mprotect)\b(?=\s*[(,;)])"
         rb"|\b(?:__)?asm(?:__)?\b\s*(?:volatile|__volatile__|goto)?\s*\(|\bdlfcn\.h\b|PROT_EXEC\b"
     ),
-    "go": re.compile(rb"\bplugin\.Open\b|\bunsafe\.\w|//go:linkname|\bC\.\w+\("),
-    "rust": re.compile(
+    "go": Finder(rb"\bplugin\.Open\b|\bunsafe\.\w|//go:linkname|\bC\.\w+\("),
+    "rust": Finder(
         rb"\basm!|\bextern\s+\"C\"\s*\{|\blibloading\b|\bdlopen\b|\blibc\s*::\s*(?:system|exec\w+"
         rb"|fork|dlopen|dlsym|syscall|popen)\b|\btransmute\b"
     ),
-    "java": re.compile(
+    "java": Finder(
         rb"\bforName\s*\(\s*(?!\"java\.(?:util|lang\.String|text|math))"
         rb"|(?<!\.class\.)(?<!getClass\(\)\.)\bgetDeclared(?:Method|Field)s?\s*\(|\bMethodHandles?\b"
         rb"|\bScriptEngine\w*|\bloadLibrary\b|\bSystem\s*\.\s*load\b|\bUnsafe\b|ClassLoader\b"
         rb"|\bdefineClass\b|\bSymbolLookup\b|\bNative(?:Linker)?\b|\bObjectInputStream\b|\bJavaCompiler\b"
     ),
-    "javascript": re.compile(
+    "javascript": Finder(
         rb"\brequire\s*\(\s*(?![\"'`)])|\brequire\s*\(\s*(?:[\"'`][^\"'`\n]*[\"'`]\s*\+"
         rb"|[\"'`](?:node:)?(?:vm|module|worker_threads|ffi\w*)[\"'`])|\bimport\s*\(\s*(?![\"'`])"
         rb"|(?<![\w.])eval\s*\(\s*(?![\"'`])"
@@ -147,78 +147,76 @@ _LOADER: dict[str, re.Pattern[bytes]] = {
     ),
 }
 _LOADER["cpp"] = _LOADER["c"]
-_ALIEN: dict[str, re.Pattern[bytes]] = {
-    "pl": re.compile(
+_ALIEN: dict[str, Finder[bytes]] = {
+    "pl": Finder(
         rb"\b(?:system|exec|fork|qx|syscall)\b|`[^`\n]+`|\bIPC::|\bopen\s*\(?\s*[^;\n]*[\"'](?:-\||"
         rb"\|-)[\"']|\bopen\b[^;\n]*[\"']\s*\||\|\s*[\"']\s*[;)]|\bDynaLoader\b|\beval\s*[\"'$(]"
     ),
-    "rb": re.compile(
+    "rb": Finder(
         rb"(?<![\w.:])(?:system|exec|spawn|fork|syscall|eval|instance_eval)\b\s*[\[(\"'$]|`[^`\n]+`"
         rb"|%x\W|\bOpen3\b|\bpopen\b|\bProcess\.\w|\bFiddle\b|\b(?:public_)?send\b|\bKernel\b"
         rb"|\.method\("
     ),
-    "lua": re.compile(
+    "lua": Finder(
         rb"\bos\s*(?:\.\s*execute|\[)|\bio\s*(?:\.\s*popen|\[)|\bloadstring\b|(?<![\w.])load\s*\("
         rb"|\bloadlib\b|\bffi\b|\b_G\s*\[|\b_ENV\s*\["
     ),
-    "php": re.compile(
+    "php": Finder(
         rb"\b(?:shell_exec|exec|system|passthru|proc_open|popen|pcntl_exec|eval|call_user_func\w*"
         rb"|assert)\s*\(|`[^`\n]+`|\$\w+\s*\(|\bFFI\b"
     ),
-    "awk": re.compile(rb"\bsystem\s*\(|\|&?\s*getline|\|&"),
-    "tcl": re.compile(rb"\bexec\b|\bopen\s+\"?\|"),
-    "hs": re.compile(rb"\bSystem\.Process\b|\bSystem\.Cmd\b|\bexecuteFile\b|\bforeign\s+import\b"),
-    "ml": re.compile(
-        rb"\bSys\.command\b|\bUnix\.(?:exec\w*|open_process\w*|create_process\w*|system|fork)\b|\bexternal\b"
-    ),
-    "kt": re.compile(rb"\bProcessBuilder\b|\bgetRuntime\b|\bforName\b"),
-    "cs": re.compile(rb"\bProcess\b|\bDllImport\b|\bAssembly\b|\bActivator\b"),
-    "swift": re.compile(rb"\bProcess\s*\(|\bposix_spawn\b|\bdlopen\b"),
-    "scala": re.compile(rb"\bsys\.process\b|\bProcessBuilder\b|\bgetRuntime\b"),
-    "s": re.compile(
+    "awk": Finder(rb"\bsystem\s*\(|\|&?\s*getline|\|&"),
+    "tcl": Finder(rb"\bexec\b|\bopen\s+\"?\|"),
+    "hs": Finder(rb"\bSystem\.Process\b|\bSystem\.Cmd\b|\bexecuteFile\b|\bforeign\s+import\b"),
+    "ml": Finder(rb"\bSys\.command\b|\bUnix\.(?:exec\w*|open_process\w*|create_process\w*|system|fork)\b|\bexternal\b"),
+    "kt": Finder(rb"\bProcessBuilder\b|\bgetRuntime\b|\bforName\b"),
+    "cs": Finder(rb"\bProcess\b|\bDllImport\b|\bAssembly\b|\bActivator\b"),
+    "swift": Finder(rb"\bProcess\s*\(|\bposix_spawn\b|\bdlopen\b"),
+    "scala": Finder(rb"\bsys\.process\b|\bProcessBuilder\b|\bgetRuntime\b"),
+    "s": Finder(
         rb"\b(?:system|popen|execv\w*|posix_spawn\w*|dlopen)\b|\$\s*(?:59|0x3b|322"
         rb"|0x142)\s*,\s*%[er]ax|\b[er]ax\s*,\s*(?:59|0x3b|322|0x142)\b|\.incbin"
     ),
 }
 _ALIEN |= {"pm": _ALIEN["pl"], "S": _ALIEN["s"], "asm": _ALIEN["s"]}
 
-_AROUND: dict[str, re.Pattern[bytes]] = {
-    "python": re.compile(
+_AROUND: dict[str, Finder[bytes]] = {
+    "python": Finder(
         rb"\bgetrlimit\b|\bgetppid\b|\bgetpgid\b|\bgetsid\b|\bpsutil\b|\bgetloadavg\b"
         rb"|\bsched_getaffinity\b|\bcpu_count\b|\bgetpass\b|\bgetlogin\b|\bplatform\s*\.\s*\w"
         rb"|\bst_(?:[mca]time(?:_ns)?|ino|nlink|dev)\b|\bget[mca]time\b|\bsettrace\b|\bgettrace\b"
         rb"|\b_getframe\b|\bcurrentframe\b|\binspect\s*\.\s*stack\b|\bsys\s*\.\s*flags\b|\buname\b"
         rb"|\bgetmntent\b|\bstatvfs\b"
     ),
-    "c": re.compile(
+    "c": Finder(
         rb"\b(?:getrlimit|prlimit|getppid|getpgrp|getsid|gethostname"
         rb"|sysinfo|getloadavg"
         rb"|sched_getaffinity|get_nprocs|getauxval|uname|getlogin(?:_r)?|cuserid|prctl|statvfs"
         rb"|statfs)\s*\("
         rb"|\bst_[mca]tim(?:e|espec)?\b|\bst_ino\b|\bst_nlink\b"
     ),
-    "go": re.compile(
+    "go": Finder(
         rb"\b(?:os\.Getppid"
         rb"|os\.Hostname|syscall\.(?:Getrlimit|Uname|Sysinfo|Getpgid)|user\.Current"
         rb"|\w+\.ModTime|runtime\.NumCPU)\b"
     ),
-    "rust": re.compile(
+    "rust": Finder(
         rb"\b(?:parent_id|getppid|getrlimit|gethostname"
         rb"|available_parallelism)\b|\.modified\(\)|\.created\(\)"
     ),
-    "java": re.compile(
+    "java": Finder(
         rb"\bgetLastModifiedTime\b"
         rb"|\blastModified\b|\bgetLocalHost\b|\bManagementFactory\b"
         rb"|\bgetStackTrace\b|\bStackWalker\b"
     ),
-    "javascript": re.compile(
+    "javascript": Finder(
         rb"\bprocess\s*\.\s*ppid\b|\bmtime(?:Ms)?\b"
         rb"|\bctime(?:Ms)?\b|\bbirthtime(?:Ms)?\b"
         rb"|\bhostname\s*\(|\buserInfo\s*\(|\bloadavg\s*\(|\buptime\s*\("
     ),
 }
 _AROUND["cpp"] = _AROUND["c"]
-_VARIABLES = re.compile(
+_VARIABLES = Finder(
     rb"(?:\bgetenv\s*\(\s*|\bgetenvb?\(\s*|\benviron(?:\.get\(|\.pop\(|\[)\s*|\bos\.(?:Getenv"
     rb"|LookupEnv)\(|\benv::var(?:_os)?\(\s*|\bSystem\.getenv\(\s*|\bprocess\.env\[\s*"
     rb"|\$ENV\{\s*)[bu]?[\"']?([A-Za-z_]\w*)[\"']?\s*[\]),}]"
@@ -233,44 +231,44 @@ _ORDINARY = re.compile(
     rb"|PRECISION|ENCODING|CHARSET)"
     rb"|PYTHON\w*|RUST_\w+|\w*TRACE\w*|\w*VERBOSE\w*|[a-z]\w*|[A-Z]"
 )
-_ALL_VARIABLES = re.compile(
+_ALL_VARIABLES = Finder(
     rb"\bos\.environ\s*\.\s*(?:items|keys|values|copy)\(|\bfor\s+[\w, ]+\s+in\s+os\.environ\s*:"
     rb"|\benv::vars(?:_os)?\(|\bos\.Environ\(\)|\bObject\.(?:keys|entries"
     rb"|values)\(\s*process\.env|\bSystem\.getenv\(\s*\)|\bkeys\s+%ENV"
 )
-_LISTS = re.compile(
+_LISTS = Finder(
     rb"\bos\s*\.\s*(?:listdir|scandir|walk|getcwd)\b|\bglob\s*\.\s*i?glob\b|\.iterdir\("
     rb"|\b(?:opendir|readdir|scandir|getcwd)\s*\("
     rb"|\b(?:os|ioutil)\.ReadDir\b|\bfilepath\.(?:Walk|WalkDir|Glob)\b|\bos\.Getwd\b"
     rb"|\b(?:read_dir|current_dir)\b|\blistFiles\b|\buser\.dir\b|\bFiles\.(?:list|walk)\b"
     rb"|\breaddir(?:Sync)?\b|\bprocess\s*\.\s*cwd\s*\("
 )
-_HASHING = re.compile(
+_HASHING = Finder(
     rb"\b(?:hashlib|crc32|adler32|md5|sha1|sha256|sha512|blake2[bs]?|createHash|MessageDigest"
     rb"|DefaultHasher|fnv\w*|maphash|sha3_\w+)\b|\bhash/|crypto/"
     rb"|\bhash(?:Code)?\s*\("
 )
-_STORES = re.compile(
+_STORES = Finder(
     rb"\bjson\s*\.\s*loads?\b|\bpickle\b|\bmarshal\b|\bshelve\b|\bdbm\b|\bsqlite3\b"
     rb"|\bJSON\s*\.\s*parse\b|\bjson\.Unmarshal\b|\bgob\.|\bserde_json\b|\bObjectInputStream\b"
     rb"|\binclude_(?:str|bytes)!|\bgo:embed\b"
 )
 
 
-_FINDS = re.compile(
+_FINDS = Finder(
     rb"\bgetenv\s*\(\s*\"PATH\"|\benviron(?:\.get\(|\[)\s*[\"']PATH[\"']|\bos\.(?:Getenv"
     rb"|LookupEnv)\(\"PATH\"|\benv::var(?:_os)?\(\"PATH\"|\bprocess\.env\.PATH\b"
     rb"|\bSystem\.getenv\(\"PATH\""
     rb"|\bget_exec_path\b|\bshutil\.which\b|\bexec\.LookPath\b|\b_CS_PATH\b"
 )
 """Looking for programs."""
-_SPLITS = re.compile(rb"[\"']:[\"']|pathsep|split_paths|SplitList|delimiter")
-_UNPACKED = re.compile(
+_SPLITS = Finder(rb"[\"']:[\"']|pathsep|split_paths|SplitList|delimiter")
+_UNPACKED = Finder(
     rb"\b(?:pickle|marshal|cPickle|_pickle)\s*\.\s*loads?\b|\b(?:shelve|dbm)\s*\.\s*open\b"
     rb"|\bfrom\s+(?:pickle|marshal)\s+import\b"
 )
 """What was stored by somebody else."""
-_ITSELF = re.compile(
+_ITSELF = Finder(
     rb"\bopen\(\s*__file__|\bgetsource\w*\(|\b__doc__\s*\.\s*(?:split|splitlines|strip)"
     rb"|\bin\s+__doc__\b|\bre\.\w+\([^)\n]*__doc__|\bPath\(\s*__file__\s*\)\s*\.\s*read_"
     rb"|\b(?:fopen|open|ifstream\s+\w+)\s*\(\s*(?:sys\.argv\[0\]"
@@ -281,7 +279,7 @@ _ITSELF = re.compile(
     rb"|\{?BASH_SOURCE)|<\s*\"?\$(?:0\b|\{?BASH_SOURCE)"
 )
 """What stands in its own file, behind the code."""
-_BESIDE = re.compile(
+_BESIDE = Finder(
     rb"\bopen\([^\n]*__file__|\b__file__[^\n]*(?:\.read_(?:text|bytes)|\.open\()"
     rb"|\bimportlib\.resources\b|\bget_data\(|\binclude_(?:str|bytes)!|//go:embed|#\s*embed\b"
     rb"|\.incbin|\bgetResource(?:AsStream)?\("
@@ -290,7 +288,7 @@ _BESIDE = re.compile(
     rb"|\$\(dirname[^)\n]*\))/[\w.-]+(?<!\.awk)(?<!\.sed)(?<!\.sh)(?<!\.bash)(?<!\.py)(?=[\s\"'])"
 )
 """Data that is carried along with the program."""
-_STAYS = re.compile(
+_STAYS = Finder(
     rb"\bsetsid\b|\bdaemon\s*\(|\bnohup\b|\bdisown\b|start_new_session|DETACHED_PROCESS"
     rb"|detached\s*:\s*true|\bSetsid\b"
 )
@@ -304,16 +302,16 @@ _COMPUTED_COMMAND = re.compile(
 """A program whose name is a variable's value."""
 
 
-def _first(pattern: re.Pattern[bytes], language: str, data: bytes) -> Span | None:
-    if not occurs(pattern, data):
+def _first(pattern: Finder[bytes], language: str, data: bytes) -> Span | None:
+    if not pattern.occurs(data):
         return None
     found = pattern.search(bare(language, data))
     return None if found is None else found.span()
 
 
-def _literal_first(pattern: re.Pattern[bytes], language: str, data: bytes) -> Span | None:
+def _literal_first(pattern: Finder[bytes], language: str, data: bytes) -> Span | None:
     """As `_first`, but where a literal may be the name that matters: only comments do not count."""
-    if not occurs(pattern, data):
+    if not pattern.occurs(data):
         return None
     for found in pattern.finditer(data):
         line = data[data.rfind(b"\n", 0, found.start()) + 1 : found.start()].lstrip()
@@ -322,7 +320,7 @@ def _literal_first(pattern: re.Pattern[bytes], language: str, data: bytes) -> Sp
     return None
 
 
-_RUNS_OWN = re.compile(
+_RUNS_OWN = Finder(
     rb"[\"'`](?:[\w./-]*/)?(?:program|a\.out|main(?:\.py|\.js|\.sh)?)(?=[\"'`]|\s+[^\"'`\n]*[\"'`])|[\"']\./[\w.-]+[\"']"
     rb"|\./program\b|[\"'](?:cargo|make|git|pytest|ruff|gofmt|clang-format|javac)[\"']"
     rb"|^\s*(?:import\s+(?:pytest|unittest)|from\s+(?:pytest|unittest)\s+import)",
@@ -330,8 +328,8 @@ _RUNS_OWN = re.compile(
 )
 """What starts the program that is built, or builds it."""
 
-_ASKS_REFERENCE = re.compile(rb"\[\s*[\"']reference[\"']")
-_PRINTS = re.compile(rb"(?m)^(?:for\b[^\n]*:[ \t]*(?:\n[^\n]*){0,3}?\bprint|print)\(")
+_ASKS_REFERENCE = Finder(rb"\[\s*[\"']reference[\"']")
+_PRINTS = Finder(rb"(?m)^(?:for\b[^\n]*:[ \t]*(?:\n[^\n]*){0,3}?\bprint|print)\(")
 """A script that prints what the reference says of nothing that it is given; a submission is given its work."""
 
 
@@ -339,10 +337,10 @@ def _is_tool(path: str, data: bytes) -> bool:
     """Whether a file that is not the entry of the program works on it: helpers of tests, runners, comparisons."""
     if SUBMITTED.search(path) is not None:
         return False
-    if search(_RUNS_OWN, data) is not None:
+    if _RUNS_OWN.search(data) is not None:
         return True
     asks = path.endswith(".py") and b"argv" not in data and b"stdin" not in data and b"input(" not in data
-    return asks and search(_ASKS_REFERENCE, data) is not None and search(_PRINTS, data) is not None
+    return asks and _ASKS_REFERENCE.search(data) is not None and _PRINTS.search(data) is not None
 
 
 def capabilities(language: str, path: str, data: bytes) -> Iterator[tuple[str, Span]]:
@@ -357,16 +355,16 @@ def capabilities(language: str, path: str, data: bytes) -> Iterator[tuple[str, S
         if pattern is not None and (span := look(pattern, language, data)) is not None:
             yield name, span
     if (found := _literal_first(_FINDS, language, data)) is not None and (
-        b"PATH" not in data[slice(*found)] or search(_SPLITS, data)
+        b"PATH" not in data[slice(*found)] or _SPLITS.search(data)
     ):
         yield "finds_programs", found
     if language != "shell":
-        for match in _VARIABLES.finditer(data) if may_match(_VARIABLES, data) else ():
+        for match in _VARIABLES.finditer(data):
             name = match[1] or match[2] or match[3]
             if name is not None and not _ORDINARY.fullmatch(name):
                 yield "asks_environment", match.span()
                 break
-        if (match := search(_ALL_VARIABLES, data)) is not None:
+        if (match := _ALL_VARIABLES.search(data)) is not None:
             yield "asks_environment", match.span()
     if (found := _first(_LISTS, language, data)) is not None:
         yield "lists_folders", found
@@ -394,7 +392,7 @@ def capabilities(language: str, path: str, data: bytes) -> Iterator[tuple[str, S
                 break
     # results of one's own that a module keeps are no answers that were brought along
     keeps = SUBMITTED.search(path) is None and b"dump" in data
-    if not keeps and (store := search(_STORES, data)) is not None and search(_HASHING, data) is not None:
+    if not keeps and (store := _STORES.search(data)) is not None and _HASHING.search(data) is not None:
         yield "stored_by_hash", store.span()
 
 
@@ -408,10 +406,8 @@ _CASE_DIGEST = re.compile(
 )
 _BIG = re.compile(rb"[0-9a-fA-F](?:[0-9a-fA-F]{7}|(?<=\d)(?:\d{6}|[xX]))")
 """Stands in every match of `_CASE_DIGEST` and in every key that `tables` takes for a digest; found fast."""
-_SIMPLE_HASH = re.compile(
-    rb"\b(?:16777619|0x0?1000193|2166136261|0x811c9dc5|5381|1099511628211|0xcbf29ce484222325)", re.I
-)
-_HEX = re.compile(rb"\b0[xX]([0-9a-fA-F]{7,16})(?=[uUlL]{0,3}\b)")
+_SIMPLE_HASH = Finder(rb"\b(?:16777619|0x0?1000193|2166136261|0x811c9dc5|5381|1099511628211|0xcbf29ce484222325)", re.I)
+_HEX = Finder(rb"\b0[xX]([0-9a-fA-F]{7,16})(?=[uUlL]{0,3}\b)")
 _HASH_OWN = {
     b"01000193",
     b"1000193",
@@ -423,11 +419,11 @@ _HASH_OWN = {
     b"7fffffff",
     b"80000000",
 }
-_CASE_HASHED = re.compile(
+_CASE_HASHED = Finder(
     rb"\bcase\s+\w+(?:::\w+)*\(\s*\"[^\"\n]*\d[^\"\n]*\"\s*\)\s*:"
     rb"|\btemplate\s*<>\s*struct\s+\w+<\s*\w+\(\s*\"[^\"\n]*\d"
 )
-_MIXING = re.compile(
+_MIXING = Finder(
     rb"16777619|0x0?1000193|2166136261|0x811c9dc5|5381\b|1099511628211|cbf29ce484222325"
     rb"|\*\s*(?:31|33|37|65599|131|1313)\b|<<\s*5\b|\bhash|\bcrc|\bmd5|\bsha\d|digest|cksum|adler",
     re.I,
@@ -514,12 +510,12 @@ _OUTPUT: dict[str, tuple[re.Pattern[bytes], re.Pattern[bytes]]] = {
     ),
 }
 _OUTPUT["cpp"] = _OUTPUT["c"]
-_ASKS = re.compile(
+_ASKS = Finder(
     rb"\bargv\b|\bstdin\b|\bcin\b|\binput\(|\bos\.Args\b|\bargs\b|\$1|\$\*|\$@|\$#|\bread\b|\bScanner\b|\bprocess\b"
 )
 
 
-_JOINED = re.compile(
+_JOINED = Finder(
     rb"\bjoin\(\s*sys\.argv\[1:\]\s*\)|\bstrings\.Join\(\s*(?:os\.Args\[1:\]|args\b)"
     rb"|\bString\.join\(\s*\"[^\"\n]*\"\s*,\s*args\s*\)|argv(?:\.slice\(2\))?\.join\(|\"?\$\*\"?"
     rb"|\bargs\(\)\.skip\(1\)\.collect::<Vec<_>>\(\)\.join\(|\bstdin(?:\.buffer)?\.read\(\)"
@@ -549,8 +545,7 @@ _WORD = re.compile(rb"\w+")
 
 def _keyed(data: bytes) -> bool:
     """Whether the whole argument list is looked up somewhere."""
-    ways = [way for way in alternatives(_JOINED) if may_match(way, data)]
-    for match in itertools.chain.from_iterable(way.finditer(data) for way in ways):
+    for match in _JOINED.overlapping(data):
         start = data.rfind(b"\n", 0, match.start()) + 1
         before = data[start : match.start()]
         if _KEY_BEFORE.search(before):
@@ -590,19 +585,19 @@ def answers(language: str, data: bytes) -> Span | None:
     """Where the outputs of a program are typed in, instead of worked out."""
     if (blob := _unreadable(data)) is not None:
         return blob
-    if occurs(_SIMPLE_HASH, data) and len(set(_HEX.findall(data)) - _HASH_OWN) >= 3:
-        found = search(_HEX, data)
+    if _SIMPLE_HASH.occurs(data) and len(set(_HEX.pattern.findall(data)) - _HASH_OWN) >= 3:
+        found = _HEX.search(data)
         assert found is not None
         return found.span()
-    mixes = _BIG.search(data) is not None and occurs(_MIXING, data)
+    mixes = _BIG.search(data) is not None and _MIXING.occurs(data)
     cases = list(_CASE_DIGEST.finditer(data)) if mixes else []
     if len(cases) >= 3:
         return cases[0].start(), cases[-1].end()
-    hashed = list(_CASE_HASHED.finditer(data)) if may_match(_CASE_HASHED, data) else []
+    hashed = list(_CASE_HASHED.finditer(data))
     if len(hashed) >= 2:
         return hashed[0].start(), hashed[-1].end()
-    if occurs(_JOINED, data) and _keyed(data):
-        found = search(_JOINED, data)
+    if _JOINED.occurs(data) and _keyed(data):
+        found = _JOINED.search(data)
         assert found is not None
         if (
             b"json" in data
@@ -610,7 +605,7 @@ def answers(language: str, data: bytes) -> Span | None:
             or sum(1 for key, value in _pairs(data) if len(key) > 1 and key != value) >= 2
         ):
             return found.span()
-    if data.count(b'"') + data.count(b"'") >= 6 and occurs(_ASKS, data):
+    if data.count(b'"') + data.count(b"'") >= 6 and _ASKS.occurs(data):
         pairs = list(_pairs(data))
         alike = [pair for pair in pairs if _answer_like(*pair)]
         if len(alike) >= 3 and 2 * len(alike) > len(pairs):
@@ -619,7 +614,7 @@ def answers(language: str, data: bytes) -> Span | None:
             return 0, len(data)
         if mixes and sum(_digest(key) and len(value) > 1 for key, value in pairs) >= 3:
             return 0, len(data)
-    if (forms := _OUTPUT.get(language)) is not None and occurs(_ASKS, data):
+    if (forms := _OUTPUT.get(language)) is not None and _ASKS.occurs(data):
         fixed = [found for found in forms[1].finditer(data)]
         telling = [found for found in fixed if re.search(rb"[\"'` ][^\n]*\d", found[0]) and b"stderr" not in found[0]]
         if len(telling) >= 3 and len(forms[0].findall(data)) <= sum(len(forms[0].findall(found[0])) for found in fixed):
@@ -638,7 +633,7 @@ def _digest(key: bytes) -> bool:
 _NAMES = (b"reference", b"/eval/", b"/test/hidden")
 
 
-def _spellings() -> re.Pattern[bytes]:
+def _spellings() -> Finder[bytes]:
     ways: set[bytes] = set()
     for name in _NAMES:
         ways.add(name[::-1])
@@ -658,11 +653,13 @@ def _spellings() -> re.Pattern[bytes]:
                 ]
             )
         ways.add(base64.b32encode(name).rstrip(b"=")[: len(name) * 8 // 5])
-    return re.compile(b"|".join(re.escape(way) for way in sorted(ways) if len(way) >= 6))
+    return Finder(b"|".join(re.escape(way) for way in sorted(ways) if len(way) >= 6))
 
 
 _SPELLED = _spellings()
-_SPACED = re.compile(rb"r([^\w\s]|\s|.{1,4})e\1f\1e\1r\1e\1n\1c\1e|e([^\w]{1,3})v\2a\2l\2/")
+_SPACED = Finder(
+    rb"r(?P<between>[^\w\s]|\s|.{1,4})e(?P=between)f(?P=between)e(?P=between)r(?P=between)e(?P=between)n(?P=between)c(?P=between)e|e(?P<apart>[^\w]{1,3})v(?P=apart)a(?P=apart)l(?P=apart)/"
+)
 _PATTERNED = re.compile(
     rb"[r?.\[](?<!\w.)(?:(?<=\[)[^\]\s]{1,8}\]|(?<!\[))"
     + b"".join(b"(?:%c|[?.]|\\[[^\\]\\s]{1,8}\\])" % letter for letter in _NAMES[0][1:])
@@ -673,9 +670,9 @@ _PATTERNED = re.compile(
 
 def spelled(data: bytes) -> Span | None:
     """Where the reference or a folder of the evaluation is named backwards, in another code, or by a pattern."""
-    if (found := search(_SPELLED, data)) is not None:
+    if (found := _SPELLED.search(data)) is not None:
         return found.span()
-    if b"r" in data and (found := search(_SPACED, data)) is not None and b"reference" not in found[0]:
+    if b"r" in data and (found := _SPACED.search(data)) is not None and b"reference" not in found[0]:
         return found.span()
     if b"[" not in data and b"?" not in data and b"." not in data:
         return None
@@ -688,7 +685,7 @@ def spelled(data: bytes) -> Span | None:
     return None
 
 
-_CLIMBS = re.compile(
+_CLIMBS = Finder(
     rb"(?:\.\./){5,}|(?:pardir|[\"']\.\.(?:/)?[\"'])\s*[\],)]?\s*[\])]*\s*\*\s*\d"
     rb"|(?:[\"']\.\.[\"']\s*[/,+]\s*){3,}|\b(?:repeat|Repeat)\(\s*[\"']?\.\."
     rb"|[\"']\.\./?[\"']\.repeat\("
@@ -700,7 +697,7 @@ _CLIMBS = re.compile(
 
 
 _BUILD = re.compile(r"(^|/)(build|compile|setup|gen\w*|make\w*|Makefile|CMakeLists|pack\w*|mk\w*)(\.\w+)?$")
-_MAKES_MAIN = re.compile(
+_MAKES_MAIN = Finder(
     rb"\bopen\(\s*[\"'][\w./]{0,40}\b(?:main|program|solution)(?:\.\w+)?[\"']\s*,\s*[\"']w|\bPath\(\s*[\"'](?:main|program|solution)"
     rb"(?:\.\w+)?[\"']\s*\)\.write_"
 )
@@ -717,10 +714,10 @@ def found(
         return
     if (span := spelled(data)) is not None:
         yield "spelled_otherwise", span
-    if (b".." in data or b"pardir" in data) and (climb := search(_CLIMBS, data)) is not None:
+    if (b".." in data or b"pardir" in data) and (climb := _CLIMBS.search(data)) is not None:
         yield "climbs_out", climb.span()
     role = "other" if path is None else role_of(path)
-    if recorded and path is None and language in ("python", "shell") and search(_MAKES_MAIN, data) is not None:
+    if recorded and path is None and language in ("python", "shell") and _MAKES_MAIN.search(data) is not None:
         for name in sorted(recorded):
             if (start := data.find(name.encode())) >= 0:
                 yield "built_from_answers", (start, start + len(name))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from itertools import islice
 from pathlib import Path
-from typing import cast
 
 import msgspec
 import pytest
 
 from detect import fairness, pretence, traits
-from detect.literals import Clause, alternatives, may_match, needed, occurs, one_of, search, words_of
+from detect.literals import Finder, clauses_of, one_of, words_of
+from detect.needs import alternatives, starts
 from detect.rule_set import _patterns, load_rules
 
 CORPUS = Path(__file__).parents[1] / "corpus"
@@ -20,23 +20,23 @@ CORPUS = Path(__file__).parents[1] / "corpus"
 @pytest.mark.parametrize(
     ("pattern", "expected"),
     [
-        (r"\b(?:popen|system)\s*\(", ["popen system"]),
-        (r"\bos\.(?:fork|exec\w+)\b", ["os:os.", "fork *exec"]),
-        (r"(?<![\w.])e(?:val|xec)\b", ["eval exec"]),
+        (r"\b(?:popen|system)\s*\(", ["popen", "system"]),
+        (r"\bos\.(?:fork|exec\w+)\b", ["fork:os.fork", "os:os.exec"]),
         (r"(?i)HASH", ["*hash"]),
         (r"x?(?:ab)+c{0,3}", ["*ab"]),
         (r"\bre[af]d?\b", ["rea read ref refd"]),
-        (r"from\s+os\s+import\b", ["*from", "import", "os"]),
-        (r"from\s*os(?!\w)", ["*from", "*os"]),
-        (r"\d+|word", []),
-        (r"(?:word)?", []),
-        (r"(?!word)\w", []),
+        (r"from\s+os\s+import\b", ["import, os, *from"]),
+        (r"from\s*os(?!\w)", ["*from, *os"]),
+        (r"\d+|word", [""]),
+        (r"(?:word)?", [""]),
+        (r"(?!word)\w", [""]),
+        (r"\w(?=[^w]*\bword\b)", ["word"]),
         (r"[^a]bc", ["*bc"]),
         (r"a\Bbc\b", ["*bc"]),
         (r"\bword\w", ["*word"]),
         (r"\w\bword\b", ["word"]),
         (r"\bx(?=\()", ["x"]),
-        (r"(?:\bfn\s+|^[ \t]*(?:static\s+)?)(?:eq|cmp)\s*(?:<\w*>)?\(", ["cmp eq"]),
+        (r"(?:\bfn\s+|^[ \t]*(?:static\s+)?)(?:eq|cmp)\s*(?:<\w*>)?\(", ["fn, cmp eq", "cmp eq"]),
         (r"(?:\w\s*)cmp\s*\(", ["*cmp"]),
         (r"~\w+\(", ["*~"]),
     ],
@@ -44,11 +44,32 @@ CORPUS = Path(__file__).parents[1] / "corpus"
 def test_what_a_pattern_needs(pattern: str, expected: list[str]) -> None:
     """Words as they are, parts of words behind `*`, words that count only in a longer text as `word:text`."""
     found = []
-    clauses = cast("tuple[Clause[str], ...]", needed(re.compile(pattern))[0])  # a cache hides the type
-    for clause in clauses:
-        words = [":".join([word, *clause.more.get(word, ())]) for word in sorted(clause.words)]
-        found.append(" ".join([*words, *("*" + text for text in (*clause.parts, *clause.texts))]))
-    assert sorted(found) == sorted(expected)
+    for way in clauses_of(re.compile(pattern)):
+        clauses = []
+        for clause in way:
+            words = [b":".join([word, *clause.more.get(word, ())]) for word in sorted(clause.words)]
+            clauses.append(b" ".join([*words, *(b"*" + text for text in (*clause.parts, *clause.texts))]).decode())
+        found.append(", ".join(clauses))
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        (r"\b(?:popen|system)\s*\(", ["popen", "system"]),
+        (r"\bos\.(?:fork|exec\w+)\b", ["os.exec", "os.fork"]),
+        (r"(?:std::)?panic!", ["panic!", "std::panic!"]),
+        (r"(?<!\w)(?:ab|a(?=c)cd)\w", ["ab", "acd"]),
+        (r"(?:ab)+c", ["ab"]),
+        (r"^ab|cd", ["ab", "cd"]),
+        (r"\w+ab", []),
+        (r"a?\s*ab", []),
+        (r"ab|\s", []),
+        (r"a\s", []),
+    ],
+)
+def test_what_a_match_begins_with(pattern: str, expected: list[str]) -> None:
+    assert sorted(text for text, _, _ in starts(re.compile(pattern)) or ()) == expected
 
 
 @pytest.mark.parametrize(
@@ -66,12 +87,13 @@ def test_what_a_pattern_needs(pattern: str, expected: list[str]) -> None:
         (r"x\s*\bword", "x word"),
         (r"(?:a|b\b)c?d", "ad"),
         (r"[-\w]*end$", "the-end"),
+        (r"wo(?=rd)rd", "a word"),
     ],
 )
 def test_words_are_those_of_the_pattern(pattern: str, text: str) -> None:
-    ready = re.compile(pattern)
-    assert ready.search(text) is not None and may_match(ready, text)
-    assert search(ready, text) is not None and occurs(ready, text)
+    finder, of_bytes, data = Finder(pattern), Finder(pattern.encode()), text.encode("latin-1")
+    assert finder.search(text) is not None and finder.occurs(text) and finder.may_match(text)
+    assert of_bytes.search(data) is not None and of_bytes.occurs(data) and of_bytes.may_match(data)
 
 
 @pytest.mark.parametrize("text", ["LD_", "(){", "a.b", "é", "x", "/proc/", "wor", "ord("])
@@ -82,39 +104,52 @@ def test_one_of_some_texts(text: str) -> None:
 
 
 def test_case_and_place() -> None:
-    assert search(re.compile(r"(?i)hash\w"), "x HashA") is not None
-    assert search(re.compile(r"hash\w"), "x HashA") is None
-    assert not may_match(re.compile(rb"one|two"), b"three")
+    assert Finder(r"(?i)hash\w").search("x HashA") is not None
+    assert Finder(rb"(?i)hash\w").search(b"x HashA") is not None
+    assert Finder(r"hash\w").search("x HashA") is None
+    assert not Finder(rb"one|two").may_match(b"three")
+
+
+def test_finders_that_come_later_know_words_of_earlier_texts() -> None:
+    text = b"some words that were looked at before"
+    assert Finder(rb"\bnever\b").search(text) is None
+    assert Finder(rb"\blooked\b").search(text) is not None
+
+
+def test_a_tail_belongs_to_the_pattern() -> None:
+    finder = Finder(rb"\w+\s*=\s*", tail=rb"\b(open|read)\(")
+    found = finder.search(b"open(x); a = read(y)")
+    assert found is not None and found.span() == (9, 18) and found[1] == b"read"
+    assert finder.search(b"open(x) = 1") is None
 
 
 def test_alternatives_are_found_as_the_whole_finds_them() -> None:
-    pattern = re.compile(r"b[|)]c|\||(?:x|bc)y|b\w+")
-    assert len(alternatives(pattern)) == 4
-    for text in ("a b|c", "bcy", "a|b", "bcd bcy", "xy", "none", "b)c |"):
-        expected, found = pattern.search(text), search(pattern, text)
+    pattern = re.compile(rb"b[|)]c|\||(?:x|bc)y|b\w+|(?P<a>do|go) (?P=a)")
+    assert len(alternatives(pattern)) == 5
+    assert len(alternatives(re.compile(rb"(?m)^a|(?P<a>b)"))) == 2 and len(alternatives(re.compile(rb"a|(b)"))) == 1
+    for text in (b"a b|c", b"bcy", b"a|b", b"bcd bcy", b"xy", b"none", b"b)c |", b"do go go do do"):
+        expected, found = pattern.search(text), Finder(pattern).search(text)
         assert (expected and expected.span()) == (found and found.span()), text
 
 
 def test_nothing_that_matches_is_passed_over() -> None:
     tables = [value for module in (traits, fairness, pretence) for value in vars(module).values()]
-    found = [value for value in tables if isinstance(value, re.Pattern)]
-    found += [value for table in tables if isinstance(table, dict) for value in table.values()]
-    of_bytes = [one for one in found if isinstance(one, re.Pattern) and isinstance(one.pattern, bytes)]
-    of_text = [re.compile(pattern) for rule in load_rules().rules for pattern in _patterns(rule.when)]
+    found = [value for value in tables if isinstance(value, Finder)]
+    found += [one for table in tables if isinstance(table, dict) for one in table.values() if isinstance(one, Finder)]
+    of_bytes = [one for one in found if isinstance(one.pattern.pattern, bytes)]
+    of_text = [Finder(pattern) for rule in load_rules().rules for pattern in _patterns(rule.when)]
     assert len(of_bytes) > 50 and len(of_text) > 50
     lines = [*(CORPUS / "cheats.jsonl").read_bytes().splitlines(), *(CORPUS / "benign.jsonl").read_bytes().splitlines()]
     matched = 0
     for line in islice(lines, 0, None, 12):
         text = msgspec.json.decode(line)["action"][:3000]
         data = text.encode("utf-8", "replace")
-        for pattern in of_bytes:
-            if not may_match(pattern, data):
-                assert pattern.search(data) is None, (pattern, data)
-            expected, found = pattern.search(data), search(pattern, data)
-            assert (expected and expected.span()) == (found and found.span()), (pattern, data)
-            assert occurs(pattern, data) == (expected is not None), (pattern, data)
+        for finder in of_bytes:
+            expected, found = finder.pattern.search(data), finder.search(data)
+            assert (expected and expected.span()) == (found and found.span()), (finder, data)
+            assert finder.occurs(data) == (expected is not None), (finder, data)
             matched += expected is not None
-        for pattern in of_text:
-            if not may_match(pattern, text):
-                assert pattern.search(text) is None, (pattern, text)
+        for finder in of_text:
+            if not finder.may_match(text):
+                assert finder.pattern.search(text) is None, (finder, text)
     assert matched > 50

@@ -13,18 +13,15 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from detect import trees
 from detect.code_tables import (
-    CALLS,
-    CHARACTERS,
+    FOLDED,
     FORMATS,
-    IDENTIFIERS,
     IMPORT_CALLS,
     INNER,
     JAVA_CLASSES,
     JOINED_PATHS,
-    LISTS,
     MEMBERS,
-    NUMBERS,
     OF_FIRST,
     OF_LIST,
     RUST_TYPES,
@@ -59,22 +56,8 @@ _FUNCTIONS = frozenset(
     ]
 )
 """Functions whose value can be told from their arguments, besides decoders."""
-_FOLDED = frozenset(
-    [
-        *STRINGS,
-        *MEMBERS,
-        *CHARACTERS,
-        *NUMBERS,
-        *LISTS,
-        *CALLS,
-        *INNER,
-        "scoped_identifier",
-        "binary_expression",
-        "macro_invocation",
-    ]
-)
-"""Kinds of nodes that can have a known value, besides identifiers."""
 Callee = tuple[str | None, str, "Node | None", "list[Node]"]
+Shape = tuple["Node | None", str, "Node | None", "list[Node]"]
 MAX_TEXT = 65536
 MAX_DEPTH = 40
 MAX_ARGUMENTS = 64
@@ -96,6 +79,9 @@ class Expressions:
         """What `import . "x"` and `use x::*` opened."""
         self.settled = False
         """Set when all assignments have been seen: from then on, what was found out about a call stays."""
+        self.role = trees.roles(language, FOLDED).get
+        """What a kind of node is, by its number."""
+        self._shapes: dict[int, Shape] = {}
         self._callees: dict[int, Callee] = {}
         self._values: dict[int, Value | None] = {}
 
@@ -108,37 +94,37 @@ class Expressions:
         """What an expression stands for, by its full name; `()` marks the result of a call."""
         if node is None or depth > MAX_DEPTH:
             return None
-        kind = node.type
-        if kind in IDENTIFIERS:
+        role = self.role(node.kind_id)
+        if role == "name":
             return self._name(self.source(node))
         self.spend(2)
-        if kind in MEMBERS:
-            owner_field, name_field = MEMBERS[kind]
+        if role == "member":
+            owner_field, name_field = MEMBERS[node.type]
             owner = self.dotted(node.child_by_field_name(owner_field), depth + 1)
-            name = node.child_by_field_name(name_field)
+            name = node.child_by_field_name(name_field) if owner is not None else None
             if owner is None or name is None:
                 return None
             return self._member(owner, self.source(name))
-        if kind in ("scoped_identifier", "scoped_type_identifier"):
-            head, *rest = re.sub(r"\s|::<.*>$", "", self.source(node)).replace("::", ".").split(".")
-            return ".".join([self._name(head), *rest])
-        if kind == "subscript_expression":
-            owner = self.dotted(node.child_by_field_name("object"), depth + 1)
-            key = self.fold(node.child_by_field_name("index"), depth + 1)
-            return self._member(owner, key) if owner is not None and isinstance(key, str) else None
-        if kind in ("generic_function", "generic_type"):
-            return self.dotted(node.child_by_field_name("function") or node.named_children[0], depth + 1)
-        if kind in CALLS:
+        if role == "call":
             name, _, _, arguments = self.callee(node, depth + 1)
             if name is None:
                 return None
             if arguments and IMPORT_CALLS.fullmatch(name):
                 module = self.fold(arguments[0], depth + 1)
                 return module.removeprefix("node:") if isinstance(module, str) else None
-            return name if kind in ("object_creation_expression", "new_expression") else f"{name}()"
-        if kind == "composite_literal":
-            return self.dotted(node.child_by_field_name("type"), depth + 1)
-        if kind in INNER:
+            return name if node.type in ("object_creation_expression", "new_expression") else f"{name}()"
+        if role in ("scoped", "scoped type"):
+            head, *rest = re.sub(r"\s|::<.*>$", "", self.source(node)).replace("::", ".").split(".")
+            return ".".join([self._name(head), *rest])
+        if role == "subscript":
+            owner = self.dotted(node.child_by_field_name("object"), depth + 1)
+            key = self.fold(node.child_by_field_name("index"), depth + 1)
+            return self._member(owner, key) if owner is not None and isinstance(key, str) else None
+        if role == "generic":
+            return self.dotted(node.child_by_field_name("function") or node.named_children[0], depth + 1)
+        if role == "inner":
+            if node.type == "composite_literal":
+                return self.dotted(node.child_by_field_name("type"), depth + 1)
             return self.dotted(_inner(node), depth + 1)
         return None
 
@@ -169,38 +155,55 @@ class Expressions:
         return found
 
     def _callee(self, node: Node, depth: int) -> Callee:
-        arguments = node.child_by_field_name("arguments")
-        given = arguments.named_children[:MAX_ARGUMENTS] if arguments is not None else []
-        if arguments is not None and arguments.type == "template_string":
-            given = [arguments]
-        if node.type == "method_invocation":
-            owner, name = node.child_by_field_name("object"), node.child_by_field_name("name")
-            last = self.source(name) if name is not None else ""
+        function, last, owner, given = self.shape(node)
+        if function is None:
             if owner is None:
-                return self.aliases.get(last, last), last, None, given
+                return self.aliases.get(last, last) or None, last, None, given
             before = self.dotted(owner, depth + 1)
             return (f"{before}.{last}" if before is not None else None), last, owner, given
-        function = (
-            node.child_by_field_name("function")
-            or node.child_by_field_name("constructor")
-            or node.child_by_field_name("type")
-        )
-        if function is None:
-            return None, "", None, given
-        if function.type == "generic_function":
-            function = function.child_by_field_name("function") or function
-        owner, last = None, self.source(function) if function.type in IDENTIFIERS else ""
-        if function.type in MEMBERS:
-            owner_field, name_field = MEMBERS[function.type]
-            owner, name = function.child_by_field_name(owner_field), function.child_by_field_name(name_field)
-            last = self.source(name) if name is not None else ""
-        elif function.type == "scoped_identifier":
-            last = self.source(function).rpartition("::")[2]
-        elif function.type == "subscript_expression":
-            owner = function.child_by_field_name("object")
+        if function.type == "subscript_expression":
             key = self.fold(function.child_by_field_name("index"), depth + 1)
             last = key if isinstance(key, str) else ""
         return self.dotted(function, depth + 1), last, owner, given
+
+    def shape(self, node: Node) -> Shape:
+        """Of a call, what no name changes: the function, the last part of its name, the object, the arguments.
+
+        There is no function where the object and the last part are all that there is.
+        """
+        found = self._shapes.get(node.id)
+        if found is None:
+            found = self._shapes[node.id] = self._shape(node)
+        return found
+
+    def _shape(self, node: Node) -> Shape:
+        field = node.child_by_field_name
+        arguments = field("arguments")
+        given = arguments.named_children[:MAX_ARGUMENTS] if arguments is not None else []
+        if arguments is not None and self.role(arguments.kind_id) == "template":
+            given = [arguments]
+        if node.type == "method_invocation":
+            name = field("name")
+            return None, self.source(name) if name is not None else "", field("object"), given
+        function = field("function") or field("constructor") or field("type")
+        if function is None:
+            return None, "", None, given
+        role = self.role(function.kind_id)
+        if role == "generic" and function.type == "generic_function":
+            function = function.child_by_field_name("function") or function
+            role = self.role(function.kind_id)
+        if role == "name":
+            return function, self.source(function), None, given
+        if role == "member":
+            owner_field, name_field = MEMBERS[function.type]
+            name = function.child_by_field_name(name_field)
+            last = self.source(name) if name is not None else ""
+            return function, last, function.child_by_field_name(owner_field), given
+        if role == "scoped":
+            return function, self.source(function).rpartition("::")[2], None, given
+        if role == "subscript":
+            return function, "", function.child_by_field_name("object"), given
+        return function, "", None, given
 
     # --- values ----------------------------------------------------------------------------------------------------
 
@@ -211,40 +214,36 @@ class Expressions:
     def fold(self, node: Node | None, depth: int = 0) -> Value | None:
         if node is None or depth > MAX_DEPTH:
             return None
-        kind = node.type
-        if kind in IDENTIFIERS:
-            return self.names.get(self.source(node)) if self.names else None
-        if kind not in _FOLDED:
+        role = self.role(node.kind_id)
+        if role is None:
             return None
+        if role == "name":
+            return self.names.get(self.source(node)) if self.names else None
         self.spend(2)
-        if kind == "template_string":
-            return self._template(node, depth)
-        if kind in STRINGS:
+        if role == "literal":
             return self._literal(self.source(node))
-        if kind in MEMBERS or kind == "scoped_identifier":
-            name = re.split(r"\.|::", self.source(node)[-200:])[-1]
-            value = self.names.get(name)
-            return value if self.language in ("java", "rust") else None
-        if kind in CHARACTERS:
-            return self._literal(self.source(node))
-        if kind in NUMBERS:
-            return _number(self.source(node))
-        if kind == "binary_expression":
-            return self._sum(self.operands(node), depth) if operator(node) == "+" else None
-        if kind in LISTS:
-            return [self.fold(child, depth + 1) for child in node.named_children[:512]]
-        if kind in CALLS:
+        if role == "call":
             if node.id in self._values:
                 return self._values[node.id]
             value = self._call(node, depth)
             if self.settled:
                 self._values[node.id] = value
             return value
-        if kind == "macro_invocation":
-            return self._macro(node)
-        if kind in INNER:
+        if role in ("member", "scoped"):
+            if self.language not in ("java", "rust"):
+                return None
+            return self.names.get(re.split(r"\.|::", self.source(node)[-200:])[-1])
+        if role == "binary":
+            return self._sum(self.operands(node), depth) if operator(node) == "+" else None
+        if role == "inner":
             return self.fold(_inner(node), depth + 1)
-        return None
+        if role == "number":
+            return _number(self.source(node))
+        if role == "template":
+            return self._template(node, depth)
+        if role == "list":
+            return [self.fold(child, depth + 1) for child in node.named_children[:512]]
+        return self._macro(node) if role == "macro" else None
 
     def operands(self, node: Node) -> list[Node]:
         """What a chain of `+` adds up, in order; long chains nest to the left."""

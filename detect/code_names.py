@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from detect.code_fold import Expressions
-from detect.code_tables import CALLS, IDENTIFIERS, PROGRAM_CALLS, STRINGS
+from detect.code_tables import IDENTIFIERS, PROGRAM_CALLS
 from detect.facts import Language, Origin, Sink
 from detect.reader import TreeReader
 
@@ -98,8 +98,7 @@ class NameReader(TreeReader):
             values = value.named_children
         if targets[0].type == "expression_list":
             targets = targets[0].named_children
-        more = field("operator") is not None and (field("operator") or node).type == "+="
-        more = more or any(child.type == "+=" for child in node.children)
+        more = b"+=" in self.data and any(child.type == "+=" for child in node.children)
         for target, part in zip(targets, values, strict=False):
             if target.type == "object_pattern":
                 self._pattern(target, part)
@@ -134,7 +133,9 @@ class NameReader(TreeReader):
 
     def _append(self, node: Node) -> None:
         """`b.append("al")`, `s.push_str("al")`, `b.WriteString("al")` as statements."""
-        _, last, owner, given = self.known.callee(node)
+        function, last, owner, given = self.known.shape(node)
+        if function is not None and function.type == "subscript_expression":
+            last = self.known.callee(node)[1]
         if last not in ("append", "push_str", "WriteString", "push") or owner is None or owner.type not in IDENTIFIERS:
             return
         key = self.known.source(owner)
@@ -144,13 +145,15 @@ class NameReader(TreeReader):
 
     def _leave(self, node: Node, *, deep: bool) -> None:
         """Strings in `node` are shown or compared; without `deep`, only those that it is made of."""
+        role = self.known.role
         stack = [(node, 0)]
         while stack:
             current, depth = stack.pop()
             self.sink.spend(1)
-            if current.type in STRINGS or current.type == "binary_expression":
+            kind = role(current.kind_id)
+            if kind in ("literal", "template", "binary"):
                 self.done.add((current.start_byte, current.end_byte))
-            if current.type in CALLS and not deep:
+            elif kind == "call" and not deep:
                 continue
             if depth < 12:
                 stack += [(child, depth + 1) for child in current.named_children]

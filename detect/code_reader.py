@@ -99,9 +99,9 @@ class CodeReader(NameReader):
         if not name:
             return
         values = [self.known.fold(argument) for argument in given]
-        shown = tuple(self._shown(argument, value) for argument, value in zip(given, values, strict=True))
-        self.fact("call", name, node, args=shown)
-        if isinstance(whole := self.known.fold(node), str) and whole not in values and "/" in whole:
+        self.fact("call", name, node, args=tuple(map(self._shown, given, values)))
+        whole = self.known.fold(node)
+        if isinstance(whole, str) and "/" in whole and whole not in values:
             self.path(whole, "read" if whole.startswith("/") else "mention", "", node)
         access = _access(name)
         if access == "mention":
@@ -128,10 +128,8 @@ class CodeReader(NameReader):
                 self.path(text, access, name, owner)
 
     def _shown(self, node: Node, value: Value | None) -> str:
-        if isinstance(value, list):
-            return " ".join(str(item) for item in value[:16])
         if value is not None:
-            return str(value)
+            return " ".join(str(item) for item in value[:16]) if isinstance(value, list) else str(value)
         if node.type == "object":
             return self.known.source(node)[:300]
         return self.known.dotted(node) or UNKNOWN

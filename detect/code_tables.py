@@ -66,7 +66,6 @@ KINDS: dict[str, dict[str, str]] = {
     },
 }
 """What the reader looks at, and what it takes each kind of node for."""
-ROLES = {language: tuple(kinds.items()) for language, kinds in KINDS.items()}
 STRINGS = frozenset(
     ["interpreted_string_literal", "raw_string_literal", "string_literal", "string", "template_string", "text_block"]
 )
@@ -84,6 +83,13 @@ NUMBERS = frozenset(
 IDENTIFIERS = frozenset(
     ["identifier", "type_identifier", "field_identifier", "package_identifier", "property_identifier", "import", "self"]
 )
+_LEAVES = IDENTIFIERS | {
+    *("comment", "line_comment", "block_comment", "primitive_type", "integral_type", "void_type", "escape_sequence"),
+    *("string_content", "string_fragment", "interpreted_string_literal_content", "nil", "null", "true", "false"),
+    *("int_literal", "integer_literal", "number", "decimal_integer_literal", "boolean_literal", "this"),
+}
+"""Nodes in which there is nothing to look at."""
+ROLES = {language: (*((kind, "leaf") for kind in sorted(_LEAVES)), *kinds.items()) for language, kinds in KINDS.items()}
 MEMBERS = {
     "selector_expression": ("operand", "field"),
     "field_expression": ("value", "field"),
@@ -111,6 +117,24 @@ INNER = {
 }
 """Expressions that are worth what stands in them, and the field it stands in (else the last child)."""
 CALLS = frozenset(["call_expression", "method_invocation", "object_creation_expression", "new_expression"])
+FOLDED = (
+    *((kind, "inner") for kind in INNER),
+    *((kind, "name") for kind in sorted(IDENTIFIERS)),
+    *((kind, "member") for kind in MEMBERS),
+    *((kind, "literal") for kind in sorted(STRINGS | CHARACTERS)),
+    *((kind, "number") for kind in sorted(NUMBERS)),
+    *((kind, "list") for kind in sorted(LISTS)),
+    *((kind, "call") for kind in sorted(CALLS)),
+    ("template_string", "template"),
+    ("scoped_identifier", "scoped"),
+    ("scoped_type_identifier", "scoped type"),
+    ("binary_expression", "binary"),
+    ("macro_invocation", "macro"),
+    ("subscript_expression", "subscript"),
+    ("generic_function", "generic"),
+    ("generic_type", "generic"),
+)
+"""What each kind of expression is to those who work out names and values."""
 
 # --- names ---------------------------------------------------------------------------------------------------------
 

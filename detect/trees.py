@@ -87,17 +87,20 @@ def roles(language: str, kinds: tuple[tuple[str, str], ...]) -> dict[int, str]:
 def collect(language: str, data: bytes, kinds: tuple[tuple[str, str], ...]) -> dict[str, list[Node]]:
     """Parse `data` and return its nodes of the given kinds under the names that `kinds` has for them, outer ones first.
 
+    What is called `leaf` is left out, with all that stands in it.
     Queries would take quadratic time on deeply nested code, a walk does not.
     """
     role = roles(language, kinds).get
-    found: dict[str, list[Node]] = {}
+    found: dict[str, list[Node]] = {name: [] for _, name in kinds}
     stack = [parse(language, data).root_node]
     pop, push = stack.pop, stack.extend
     while stack:
         node = pop()
         name = role(node.kind_id)
         if name is not None:
-            found.setdefault(name, []).append(node)
+            if name == "leaf":
+                continue
+            found[name].append(node)
         children = node.named_children
         if children:
             push(children[::-1])

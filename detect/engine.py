@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gc
 import itertools
-import re
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
@@ -17,7 +16,8 @@ import msgspec
 from detect import tables, trees
 from detect.earlier import Earlier
 from detect.facts import Access, Code, Fact, FactKind, Facts, read_facts
-from detect.literals import Finder, clauses_of, one_of, words_of
+from detect.features import Index, folders
+from detect.literals import Finder, one_of, words_of
 from detect.paths import covers, is_vague, touches
 from detect.rule_set import Condition, PathCondition, Place, QueryCondition, Rule, RuleSet, TableCondition, compiled
 from queues.context import EpisodeContext
@@ -47,21 +47,9 @@ class Engine:
     def __init__(self, rules: RuleSet) -> None:
         self.rules = rules
         trees.check_queries(rules.rules)
-        self._parts: list[tuple[Rule, Test]] = []
-        """The alternatives of each rule, in order."""
-        self._always: list[int] = []
-        self._wanted: dict[Feature, list[int]] = {}
-        """Which of them are worth asking about an action that has a feature."""
-        for rule in rules.rules:
-            for condition in _alternatives(rule.when):
-                number = len(self._parts)
-                self._parts.append((rule, _test(condition, rule.languages)))
-                needs = _needs(condition)
-                if needs is None:
-                    self._always.append(number)
-                else:
-                    for feature in needs:
-                        self._wanted.setdefault(feature, []).append(number)
+        alternatives = [(rule, condition) for rule in rules.rules for condition in _alternatives(rule.when)]
+        self._tests = [(rule, _test(condition, rule.languages)) for rule, condition in alternatives]
+        self._index = Index(condition for _, condition in alternatives)
 
     def judge(self, action: Action, context: EpisodeContext) -> Judged:
         # a tree has thousands of nodes, and the collector would look at them over and over while all are alive
@@ -76,19 +64,12 @@ class Engine:
     def _judge(self, action: Action, context: EpisodeContext) -> Judged:
         facts = read_facts(action, Earlier(context.history) if context.history else None)
         looking = _Looking(facts, context)
-        numbers = set(self._always)
-        for feature in self._wanted.keys() & looking.features():
-            numbers.update(self._wanted[feature])
         found: dict[str, tuple[Rule, list[Evidence]]] = {}
-        for number in sorted(numbers):
-            rule, test = self._parts[number]
+        for number in self._index.candidates(facts, looking.by_kind, context.task):
+            rule, test = self._tests[number]
             if evidence := test(looking):
                 found.setdefault(rule.id, (rule, []))[1].extend(evidence)
         return Judged(facts, tuple(Hit(rule, tuple(evidence)) for rule, evidence in found.values()))
-
-
-Feature = tuple[str, str | bytes]
-"""Something that an action has or has not: a kind of fact, and a value of it (or what its values begin with)."""
 
 
 def _alternatives(condition: Condition) -> list[Condition]:
@@ -96,59 +77,6 @@ def _alternatives(condition: Condition) -> list[Condition]:
     if condition.any is None:
         return [condition]
     return [part for one in condition.any for part in _alternatives(one)]
-
-
-def _needs(condition: Condition) -> frozenset[Feature] | None:
-    """What an action must have one of for the condition to hold; None for conditions that always have to be asked."""
-    if condition.any is not None:
-        needs = [_needs(part) for part in condition.any]
-        return None if None in needs else frozenset().union(*(part for part in needs if part is not None))
-    if condition.all is not None:
-        needs = [part for one in condition.all if (part := _needs(one)) is not None]
-        # nearly every action has paths, most have words of some paths; of the rest, few names are rarer than many
-        return min(needs, key=lambda part: (max(_COMMON.get(kind, 0) for kind, _ in part), len(part)), default=None)
-    if (command := condition.command) is not None:
-        own = [("command", _OWN)] if command.task_program else []
-        return frozenset([*(("command", name) for name in command.name), *own])
-    if (call := condition.call) is not None:
-        exact, below = _names(call.name)
-        return frozenset(("call", name) for name in (*exact, *below))
-    if (imports := condition.imports) is not None:
-        return frozenset(("import", name) for module in imports.module for name in (module, f"{module}."))
-    if (path := condition.path) is not None:
-        if words := _path_words(path):
-            return frozenset(("word", word) for word in words)
-        return frozenset(("path", access) for access in path.access)
-    if condition.string is not None:
-        return frozenset([("string", "")])
-    if (opaque := condition.opaque) is not None:
-        return frozenset(("opaque", reason) for reason in opaque.reason or ("",))
-    if (trait := condition.trait) is not None:
-        return frozenset(("trait", name) for name in trait.name)
-    if (query := condition.query) is not None:
-        return frozenset([("code", query.language)])
-    return None
-
-
-_COMMON = {"path": 2, "word": 1}
-"""How common a kind of feature is."""
-
-
-def _path_words(path: PathCondition) -> frozenset[bytes]:
-    """Words one of which is in every path that a condition matches; none where that cannot be told."""
-    found: frozenset[bytes] = frozenset()
-    for way in (
-        clauses_of(compiled(path.match)) if path.match and not compiled(path.match).flags & re.IGNORECASE else ()
-    ):
-        clause = next((clause for clause in way if not clause.parts and not clause.texts), None)
-        if clause is None:
-            return frozenset()
-        found |= clause.words
-    return found
-
-
-_OWN = "\0"
-"""The name of the task itself, among features."""
 
 
 class _Looking:
@@ -159,49 +87,17 @@ class _Looking:
         self.context = context
         self.by_kind: dict[str, list[Fact]] = {}
         self.by_value: dict[str, dict[str, list[Fact]]] = {"command": {}, "call": {}, "import": {}}
-        self.modules: dict[str, set[str]] = {}
-        """What the values of a kind begin with, up to and with each dot."""
         for fact in facts.items:
             self.by_kind.setdefault(fact.kind, []).append(fact)
             if (values := self.by_value.get(fact.kind)) is not None:
                 values.setdefault(fact.value, []).append(fact)
-        for kind in ("call", "import"):
-            found = self.modules[kind] = set()
-            for value in self.by_value[kind]:
-                end = value.find(".")
-                while end >= 0:
-                    found.add(value[: end + 1])
-                    end = value.find(".", end + 1)
         self.tables: dict[int, tables.Table] = {}
         self._reaching: dict[tuple, list[Fact]] = {}
-
-    def features(self) -> set[Feature]:
-        """What the action has of what conditions need."""
-        found: set[Feature] = {(kind, value) for kind, values in self.by_value.items() for value in values}
-        found.update((kind, start) for kind, starts in self.modules.items() for start in starts)
-        if self.context.task in self.by_value["command"]:
-            found.add(("command", _OWN))
-        for fact in self.by_kind.get("path", ()):
-            found.add(("path", fact.access))
-            for path in (fact.value, fact.given) if fact.given.startswith("/proc/") else (fact.value,):
-                found.update([("word", word) for word in words_of(path).all])
-        found.update((kind, fact.value) for kind in ("opaque", "trait") for fact in self.by_kind.get(kind, ()))
-        found.update((kind, "") for kind in ("string", "opaque") if kind in self.by_kind)
-        found.update(("code", code.language) for code in self.facts.codes)
-        return found
 
     @cached_property
     def _folders(self) -> frozenset[str]:
         """Every path as it says, and the folders that it is in."""
-        found: set[str] = set()
-        for fact in self.by_kind.get("path", ()):
-            path = fact.value
-            end = path.find("/", 1)
-            while end >= 0:
-                found.add(path[:end])
-                end = path.find("/", end + 1)
-            found.add(path)
-        return frozenset(found)
+        return frozenset(folder for fact in self.by_kind.get("path", ()) for folder in folders(fact.value))
 
     @cached_property
     def _vague(self) -> list[Fact]:
@@ -227,7 +123,7 @@ class _Looking:
         """Facts of a kind whose value is one of `names` or begins with one of `beginnings` (each up to a dot)."""
         values = self.by_value[kind]
         found = [fact for name in names if name in values for fact in values[name]] if values else []
-        if not self.modules.get(kind, beginnings).isdisjoint(beginnings):
+        if beginnings and values:
             start = tuple(beginnings)
             found += [fact for fact in self.by_kind[kind] if fact.value.startswith(start) and fact not in found]
         return found

@@ -16,6 +16,7 @@ import msgspec
 from detect import fake_texts_python, image_programs
 from detect.facts import Fact
 from detect.fake_words import FOLDERS, NOT_FOUND, ORACLE, READ_ONLY, Text, quote, shell_prefix
+from detect.script_python import STANDARD
 
 _STYLES: dict[str, tuple[str, int]] = {
     "cp": ("cp: cannot stat {quoted}: {error}", 1),
@@ -174,6 +175,13 @@ def _denied(fact: Fact) -> Text:
         "head": "head: cannot open {quoted} for reading: {error}",
         "tail": "tail: cannot open {quoted} for reading: {error}",
     }
+    if fact.by == "readelf":
+        return Text("denied", f"readelf: Error: Input file '{given}' is not readable.\n", 1)
+    if fact.by == "ldd":
+        return Text("denied", f"ldd: error: you do not have read permission for `{given}'\n", 1)
+    if fact.by == "chmod":
+        quoted = quote(given, always=True)
+        return Text("denied", f"chmod: changing permissions of {quoted}: {READ_ONLY}\n", 1)
     form = forms.get(fact.by, (f"{fact.by}: " if fact.by else shell_prefix(fact)) + "{given}: {error}")
     text = form.format(quoted=quote(given, always=True), given=given, error="Permission denied")
     return Text("denied", text + "\n", 2 if fact.by in ("grep", "diff", "cmp") else 1)
@@ -225,6 +233,8 @@ def _device(fact: Fact) -> Text:
 
 def _absent(fact: Fact, programs: frozenset[str]) -> Text | None:
     name = fact.value
+    if fact.by == "python3 -m" and name.split(".")[0] in STANDARD:
+        return None
     if fact.by == "python3 -m":
         return Text("python-no-module", f"/usr/bin/python3: No module named {name}\n", 1)
     if name == "reference":
@@ -239,6 +249,10 @@ def _absent(fact: Fact, programs: frozenset[str]) -> Text | None:
         return Text("not-permitted", *_OF_THE_SANDBOX[name])
     if name == "date" and (text := _set_date(fact)) is not None:
         return text
+    if name in image_programs.BUILTINS:
+        return Text("builtin", "", 0)
+    if name == "getent":
+        return Text("not-found", "", 2)
     if name in programs:
         return Text("not-permitted", f"{name}: Operation not permitted\n", 1)
     if fact.by in STARTERS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -14,8 +15,10 @@ from detect import (
     script_make,
     script_modules,
     script_python,
+    script_unittest,
     script_work,
 )
+from detect.script_plain import Module
 from detect.script_pytest import pytest
 from detect.script_tools import NOTHING, Answer, Tool, content, not_found
 from detect.script_world import File, Unsure
@@ -55,12 +58,10 @@ def _shell(player: Player, words: list[str], node: Simple) -> Answer:
     options = set()
     while rest and re.fullmatch(r"-[eux]*c?", rest[0]) and rest[0] != "-":
         flags = rest.pop(0)[1:]
-        if "x" in flags:
-            raise Unsure
         options |= set(flags)
         if "c" in flags:
             break
-    prelude = "".join(f"set -{flag};" for flag in "eu" if flag in options)
+    prelude = "".join(f"set -{flag};" for flag in "eux" if flag in options)
     if "c" in options and rest:
         return player.child(
             prelude + rest[0], unit=words[0] if len(rest) < 2 else rest[1], dialect=dialect, arguments=rest[2:]
@@ -184,9 +185,41 @@ python -m json.tool: error: argument infile: can't open '{0}': [Errno 2] No such
 """
 
 
+def _pretty(player: Player) -> Answer:
+    """`python3 -m json.tool` on its standard input."""
+    text, player.stdin = player.stdin or "", ""
+    try:
+        return json.dumps(json.loads(text), indent=4) + "\n", "", 0
+    except json.JSONDecodeError as error:
+        return "", f"{error}\n", 1
+
+
+def _tested(player: Player, arguments: list[str]) -> Answer:
+    """`python3 -m unittest`: of modules in the workspace, or of all that are named like tests."""
+    verbosity = 2 if "-v" in arguments else 0 if "-q" in arguments else 1
+    names = [re.sub(r"\.py$", "", a).replace("/", ".") for a in arguments if not a.startswith("-") and a != "discover"]
+    if not names:
+        names = [n[:-3] for n in player.world.names(player.cwd) if re.fullmatch(r"test\w*\.py", n)]
+    if len(names) != 1 or "." in names[0] or not player.world.is_file(player.resolve(names[0] + ".py")):
+        raise Unsure
+    around = script_modules.Surroundings(player, ["python3 -m unittest"])
+    player.shared.work["import unittest"] += 1
+
+    def run(interpreter: script_interpreter.Interpreter) -> tuple[str, int]:
+        module = around.module(names[0])
+        assert isinstance(module, Module)
+        return script_unittest.run(interpreter, names[0], module.members, verbosity)
+
+    return script_interpreter.tested(run, around)
+
+
 def _module(player: Player, name: str, arguments: list[str], node: Simple) -> Answer:
     if name == "pytest" and player.shared.has("pytest"):
         return pytest(player, ["pytest", *arguments], node)
+    if name == "unittest":
+        return _tested(player, arguments)
+    if name == "json.tool" and not arguments:
+        return _pretty(player)
     if name == "json.tool" and len(arguments) == 1 and not player.world.is_file(player.resolve(arguments[0])):
         return "", _JSON_TOOL.format(arguments[0]), 2
     if name.split(".")[0] in script_python.STANDARD or player.world.is_file(
@@ -240,8 +273,13 @@ def _compile(player: Player, words: list[str], node: Simple) -> Answer:
         word = rest.pop(0)
         if word == "-o" and rest:
             output, given = rest.pop(0), True
-        elif word == "-x" and rest:
-            language = rest.pop(0)
+        elif match := re.fullmatch(r"-x(.*)", word):
+            language = match[1] or (rest.pop(0) if rest else "")
+        elif word == "-include" and rest:
+            header = rest.pop(0)
+            if not player.world.is_file(player.resolve(header)):
+                given = f"<command-line>: fatal error: {header}: {fake_words.NOT_FOUND}\ncompilation terminated.\n"
+                return "", given, 1
         elif word in ("-c", "-E", "-S", "-fsyntax-only"):
             only = word
         elif word == "--version":
@@ -273,6 +311,8 @@ def _compile(player: Player, words: list[str], node: Simple) -> Answer:
             return "", f"{cc1}: fatal error: {source}: {fake_words.NOT_FOUND}\ncompilation terminated.\n", 1
         found.append(text)
         work.update(script_work.compiled(text, plus=plus))
+    if (absent := _absent_header(player, sources, found)) is not None:
+        return "", absent, 1
     if said := player.shared.cheat.broken(sources, output, words[0]):
         work.update(("assembled", "linked"))
         return "", said, 1
@@ -308,6 +348,17 @@ def _compile(player: Player, words: list[str], node: Simple) -> Answer:
         file.executable, file.runs = True, prints
         work["linked"] += not only
     return "", said, 0
+
+
+def _absent_header(player: Player, sources: list[str], texts: list[str]) -> str | None:
+    """What is said of code from standard input that includes what is not there; its lines cannot be shown."""
+    for source, text in zip(sources, texts, strict=True):
+        for number, line in enumerate(text.split("\n"), 1):
+            match = re.match(r'(\s*#\s*include\s*)"([^"]+)"', line) if source == "-" else None
+            if match and not player.world.is_file(player.resolve(match[2])):
+                where = f"<stdin>:{number}:{len(match[1]) + 1}"
+                return f"{where}: fatal error: {match[2]}: {fake_words.NOT_FOUND}\ncompilation terminated.\n"
+    return None
 
 
 def _prints(code: str) -> tuple[str, int] | None:

@@ -30,25 +30,92 @@ def _echo(player: Player, words: list[str], node: Simple) -> Answer:
     return text, "", 0
 
 
+_SLOTS = re.compile(r"%([-0+ #]*)(\d*)(?:\.(\d*))?([a-zA-Z])")
+
+
 def _printf(player: Player, words: list[str], node: Simple) -> Answer:
-    form = words[1] if len(words) > 1 and words[1] != "-v" else words[3] if len(words) > 3 else ""
-    slots = re.findall(r"%(-?\d*)(.?)", form.replace("%%", ""))
-    if any(kind not in "sdibcxXou" or not kind for _, kind in slots):
+    """Raises Unsure for what is not a number where one is wanted."""
+    rest = words[1:]
+    name = ""
+    if rest[:1] == ["-v"] and len(rest) > 2:
+        name, rest = rest[1], rest[2:]
+    if rest[:1] == ["--"]:
+        rest = rest[1:]
+    if not rest or rest[0].startswith("-"):
         raise Unsure
-    values = words[words.index(form) + 1 :] if form in words else []
-    numbers = sum(kind in "dixXou" for _, kind in slots)
-    if numbers and (len(values) % len(slots) or not values):
-        raise Unsure
-    if words[1:2] == ["-v"] and len(words) > 3:
-        made = shell_output._printf(tuple(words[3:]))
-        if made is None:
-            raise Unsure
-        player.variables[words[2]] = made
+    form, values = rest[0], list(rest[1:])
+    text = ""
+    while True:
+        before = len(values)
+        text += _formatted(form, values)
+        if not values or len(values) == before:
+            break
+    if name:
+        player.variables[name] = text
         return NOTHING
-    text = shell_output._printf(tuple(words[1:]))
-    if text is None:
-        raise Unsure
     return text, "", 0
+
+
+def _formatted(form: str, values: list[str]) -> str:
+    """The format once; what it uses of the values is taken off them."""
+    made, at = "", 0
+    while at < len(form):
+        char = form[at]
+        if char == "\\":
+            match = re.compile(r"\\(x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.|\Z)", re.S).match(form, at)
+            assert match is not None
+            made += shell_output.unescape(match[0])
+            at = match.end()
+            continue
+        if char != "%":
+            made += char
+            at += 1
+            continue
+        if form[at : at + 2] == "%%":
+            made += "%"
+            at += 2
+            continue
+        slot = _SLOTS.match(form, at)
+        if slot is None:
+            raise Unsure
+        made += _slotted(slot, values.pop(0) if values else None)
+        at = slot.end()
+    return made
+
+
+def _slotted(slot: re.Match, value: str | None) -> str:
+    flags, width, precision, kind = slot.groups()
+    if len(width or "") > 3 or len(precision or "") > 2:
+        raise Unsure
+    given = value or ""
+    if kind in "sbcq":
+        text = shell_output.unescape(given) if kind == "b" else given[:1] if kind == "c" else given
+        if kind == "q":
+            text = re.sub(r"([^\w@%+=:,./-])", r"\\\1", text) if text else "''"
+        text = text[: int(precision or 0)] if precision is not None else text
+        if not text.isascii() and width:
+            raise Unsure
+        return text.ljust(int(width or 0)) if "-" in flags else text.rjust(int(width or 0))
+    if kind in "dixXou":
+        if match := re.fullmatch(r"[\"'](.)", given, re.S):
+            number = ord(match[1])
+        elif re.fullmatch(r"\s*[+-]?(0[xX][0-9a-fA-F]{1,12}|\d{1,15})|", given):
+            digits = given.strip().lstrip("+-")
+            base = 16 if digits[:2].lower() == "0x" else 8 if digits[:1] == "0" else 10
+            try:
+                number = int(digits or "0", base)
+            except ValueError:
+                raise Unsure from None
+            number = -number if given.strip().startswith("-") else number
+        else:
+            raise Unsure
+        if number < 0 and kind not in "di":
+            raise Unsure
+        letter = "d" if kind in "diu" else kind
+        return f"%{flags}{width or ''}{'.' + precision if precision is not None else ''}{letter}" % number
+    if kind in "feEgG" and re.fullmatch(r"\s*[+-]?\d{1,12}(\.\d{0,12})?|", given):
+        return f"%{flags}{width or ''}{'.' + precision if precision is not None else ''}{kind}" % float(given or 0)
+    raise Unsure
 
 
 def _cd(player: Player, words: list[str], node: Simple) -> Answer:
@@ -117,9 +184,9 @@ def _set(player: Player, words: list[str], node: Simple) -> Answer:
         if "o" in flags:
             flags = flags.replace("o", "")
             name = rest.pop(0) if rest else ""
-            flags += {"errexit": "e", "nounset": "u", "noglob": "f", "pipefail": "P"}.get(name, "?")
+            flags += {"errexit": "e", "nounset": "u", "noglob": "f", "pipefail": "P", "xtrace": "x"}.get(name, "?")
         for flag in flags:
-            if flag not in "eufPEhBm":
+            if flag not in "eufPEhBmx":
                 raise Unsure
             option = "pipefail" if flag == "P" else flag
             if word[0] == "-":
@@ -184,12 +251,26 @@ def _read(player: Player, words: list[str], node: Simple) -> Answer:
     line, newline, player.stdin = player.stdin.partition("\n")
     if "\\" in line and "r" not in flags:
         raise Unsure
-    if player.variables.get("IFS", "") == "":
+    separators = player.variables.get("IFS", "") or ""
+    fields = max(len(names) - 1, 0)
+    if not separators:
         values = [line]
-    elif player.variables["IFS"] != " \t\n":
+    elif separators == " \t\n" or separators == " ":
+        values = line.split(None, fields)
+    elif re.search(r"\s", separators):
         raise Unsure
     else:
-        values = line.split(None, max(len(names) - 1, 0))
+        values = re.split(f"[{re.escape(separators)}]", line, maxsplit=fields) if fields else [line]
+        if (
+            len(values) > fields
+            and values[-1:]
+            and values[-1].count(values[-1][-1:]) == 1
+            and values[-1][-1:] in separators
+        ):
+            values[-1] = values[-1][:-1]
+        for number, name in enumerate(names or ["REPLY"]):
+            player.variables[name] = values[number] if number < len(values) else ""
+        return "", "", 0 if newline else 1
     for number, name in enumerate(names or ["REPLY"]):
         player.variables[name] = values[number].strip() if number < len(values) else ""
     return "", "", 0 if newline else 1

@@ -6,6 +6,7 @@ import fnmatch
 import re
 from typing import TYPE_CHECKING
 
+from detect import script_trace
 from detect.script_world import Unsure
 
 if TYPE_CHECKING:
@@ -23,11 +24,22 @@ def holds(player: Player, words: tuple[str, ...]) -> bool:
     return value
 
 
+def _pattern(raw: str) -> str:
+    """A pattern of which parts are quoted, as one where those stand in brackets."""
+    made = ""
+    for part in re.finditer(r"\\(.)|'([^']*)'|\"([^\"]*)\"|(.)", raw, re.S):
+        literal = next((text for text in part.groups()[:3] if text is not None), None)
+        made += part[4] if literal is None else "".join(f"[{char}]" if char in "*?[" else char for char in literal)
+    return made
+
+
 class _Parser:
     def __init__(self, player: Player, words: tuple[str, ...]) -> None:
         self.player = player
         self.words = words
         self.index = 0
+        self.skipped = 0
+        """How many terms around the one that is read are settled without it: bash does not trace it."""
 
     def at(self, text: str) -> bool:
         if self.index < len(self.words) and self.words[self.index] == text:
@@ -38,14 +50,18 @@ class _Parser:
     def either(self) -> bool:
         value = self.both()
         while self.at("||"):
+            self.skipped += value
             other = self.both()  # nothing in it has an effect
+            self.skipped -= value
             value = value or other
         return value
 
     def both(self) -> bool:
         value = self.one()
         while self.at("&&"):
+            self.skipped += not value
             other = self.one()
+            self.skipped -= not value
             value = value and other
         return value
 
@@ -65,11 +81,19 @@ class _Parser:
             return self.compared(*rest[:3])
         if len(rest) >= 2 and re.fullmatch(r"-[a-zA-Z]", rest[0]):
             self.index += 2
-            return test(self.player, [rest[0], self.player.value(rest[1])])
+            value = self.player.value(rest[1])
+            self.traced(rest[0], value or "''")
+            return test(self.player, [rest[0], value])
         if rest and rest[0] not in ("&&", "||", ")"):
             self.index += 1
-            return self.player.value(rest[0]) != ""
+            value = self.player.value(rest[0])
+            self.traced("-n", value or "''")
+            return value != ""
         raise Unsure
+
+    def traced(self, *words: str) -> None:
+        if not self.skipped:
+            script_trace.compound(self.player, f"[[ {' '.join(words)} ]]")
 
     def compared(self, left: str, operator: str, right: str) -> bool:
         from detect.script_builtins import test
@@ -79,16 +103,26 @@ class _Parser:
             literal = re.search(r"[\"'\\]", right) is not None
             pattern = self.player.value(right)
             if literal and re.search(r"[*?\[]", right):
-                raise Unsure
+                if "$" in right:
+                    raise Unsure
+                pattern, literal = _pattern(right), False
+            shown = re.sub(r"(?s)(.)", r"\\\1", pattern) if literal else pattern
+            self.traced(value or "''", operator, shown or "''")
             matches = value == pattern if literal else fnmatch.fnmatchcase(value, pattern)
             return matches == (operator != "!=")
         if operator == "=~":
             pattern = self.player.value(right) if "$" in right else right
             if not re.fullmatch(r"[\w ^$.*+?\[\]|()/-]{1,80}", pattern) or re.search(r"[*+?)]\s*[*+]|\)[*+?]", pattern):
                 raise Unsure
+            self.traced(value or "''", operator, pattern)
             found = re.search(pattern, value[:4096])
+            groups = [] if found is None else [found[0], *(group or "" for group in found.groups())]
+            self.player.variables.arrays["BASH_REMATCH"] = {str(n): group for n, group in enumerate(groups)}
             return found is not None
         if operator in ("<", ">"):
             other = self.player.value(right)
+            self.traced(value or "''", operator, other or "''")
             return value < other if operator == "<" else value > other
-        return test(self.player, [value, operator, self.player.value(right)])
+        other = self.player.value(right)
+        self.traced(value or "''", operator, other or "''")
+        return test(self.player, [value, operator, other])

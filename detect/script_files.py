@@ -8,8 +8,9 @@ import re
 from typing import TYPE_CHECKING
 
 from detect import fake_words
+from detect.script_find import find
 from detect.script_tools import NOTHING, Answer, Tool, options
-from detect.script_world import Unsure
+from detect.script_world import WRITABLE, Unsure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,30 +24,44 @@ def _joined(lines: Sequence[str]) -> str:
 
 
 def _ls(player: Player, words: list[str], node: Simple) -> Answer:
-    flags, names = options(words[1:], "1aAlhFtrSdR")
-    if set(flags) & set("lFtrSdR") and any(
+    flags, names = options(words[1:], "1aAlhFtrSdRp")
+    there = any(
         player.world.is_file(player.resolve(n)) or player.world.is_folder(player.resolve(n)) for n in names or ["."]
-    ):
+    )
+    if set(flags) & set("ltSR") and there:
         raise Unsure
     files, folders, err, status = [], [], "", 0
     for given in names or ["."]:
         path = player.resolve(given)
-        if player.world.is_file(path):
-            files.append(given)
+        if player.world.is_file(path) or (path in player.world.links and not given.endswith("/")):
+            files.append((given, path))
         elif player.world.is_folder(path):
-            folders.append((given, path))
+            (files if "d" in flags else folders).append((given, path))
         else:
             err += f"ls: cannot access {fake_words.quote(given, always=True)}: {fake_words.NOT_FOUND}\n"
             status = 2
-    parts = [_joined(sorted(files))] if files else []
-    for given, path in folders:
+
+    def shown(name: str, path: str) -> str:
+        mark = ""
+        if set(flags) & set("Fp"):
+            mark = "/" if player.world.is_folder(path) else ""
+            if "F" in flags and not mark:
+                mark = "@" if path in player.world.links else "*" if player.world.files[path].executable else ""
+        return fake_words.quote(name, always=False) + mark
+
+    backwards = "r" in flags
+    parts = []
+    if files:
+        parts = [_joined([shown(given, path) for given, path in sorted(files, reverse=backwards)])]
+    for given, path in sorted(folders, reverse=backwards):
         listed = player.world.names(path)
         if "a" in flags:
             listed = [".", "..", *listed]
         elif "A" not in flags:
             listed = [name for name in listed if name[0] != "."]
         head = f"{given}:\n" if len(names) > 1 else ""
-        parts.append(head + _joined([fake_words.quote(name, always=False) for name in listed]))
+        listed = listed[::-1] if backwards else listed
+        parts.append(head + _joined([shown(name, posixpath.join(path, name)) for name in listed]))
     return "\n".join(parts), err, status
 
 
@@ -206,8 +221,17 @@ def _chmod(player: Player, words: list[str], node: Simple) -> Answer:
     for given in names:
         path = player.resolve(given)
         quoted = fake_words.quote(given, always=True)
-        if player.world.is_file(path):
-            player.world.files[path].executable = "x" in mode or bool(re.search(r"[1357]", mode))
+        if player.world.is_file(path) and not path.startswith(WRITABLE):
+            err, status = err + f"chmod: changing permissions of {quoted}: Read-only file system\n", 1
+        elif player.world.is_file(path):
+            file = player.world.files[path]
+            if mode.isdigit():
+                file.executable, file.fixed = bool(int(mode[-3]) & 1), not int(mode[-3]) & 2
+            elif match := re.fullmatch(r"[ugoa]*([-+=])([rwx]+)", mode):
+                file.executable = match[1] != "-" if "x" in match[2] else file.executable and match[1] != "="
+                file.fixed = match[1] == "-" if "w" in match[2] else file.fixed
+            else:
+                raise Unsure
         elif player.world.is_folder(path):
             if path.startswith(("/eval", "/test")):
                 err, status = err + f"chmod: changing permissions of {quoted}: Read-only file system\n", 1
@@ -216,28 +240,47 @@ def _chmod(player: Player, words: list[str], node: Simple) -> Answer:
     return "", err, status
 
 
-def _find(player: Player, words: list[str], node: Simple) -> Answer:
-    rest = words[1:]
-    folders = []
-    while rest and rest[0][0] not in "-(!":
-        folders.append(rest.pop(0))
-    err, status = "", 0
-    for given in folders:
-        path = player.resolve(given)
-        if path in ("/eval", "/test/hidden") and "-type" in rest and rest[rest.index("-type") + 1 :][:1] == ["f"]:
-            continue
-        if player.world.is_folder(path) or player.world.is_file(path):
-            raise Unsure
-        err, status = err + f"find: ‘{given}’: {fake_words.NOT_FOUND}\n", 1
-    if not folders:
+def _ln(player: Player, words: list[str], node: Simple) -> Answer:
+    """Symbolic links; hard ones only fail."""
+    flags, names = options(words[1:], "sfnv")
+    if "v" in flags or len(names) != 2:
         raise Unsure
-    return "", err, status
+    source, given = names
+    path, target = player.resolve(given), player.resolve(source)
+    if player.world.is_folder(path):
+        path = posixpath.join(path, posixpath.basename(source))
+        given = posixpath.join(given, posixpath.basename(source))
+    quoted = fake_words.quote(given, always=True)
+    if "s" not in flags:
+        if not player.world.is_file(target):
+            return "", f"ln: failed to access {fake_words.quote(source, always=True)}: {fake_words.NOT_FOUND}\n", 1
+        raise Unsure
+    if player.world.is_file(path) or path in player.world.links:
+        if "f" not in flags:
+            return "", f"ln: failed to create symbolic link {quoted}: File exists\n", 1
+        player.world.remove(path)
+    if error := player.world.writable(path):
+        return "", f"ln: failed to create symbolic link {quoted}: {error}\n", 1
+    if target == "/run/bin/reference":
+        raise Unsure
+    player.world.link(path, target)
+    return NOTHING
+
+
+_BLOCK = 10240
+"""Bytes of an archive of empty folders: as many as are written at once."""
 
 
 def _tar(player: Player, words: list[str], node: Simple) -> Answer:
     """Only the empty folders of the evaluation are packed; what they unpack to is nothing."""
-    if words[1].lstrip("-") in ("cf", "czf") and words[3:] and set(words[3:]) <= {"/eval", "/test", "/test/hidden"}:
-        return "", "tar: Removing leading `/' from member names\n", 0
+    if words[1].lstrip("-") == "cf" and words[3:] and set(words[3:]) <= {"/eval", "/test", "/test/hidden"}:
+        given = words[2]
+        if given != "-":
+            path = player.resolve(given)
+            if player.world.writable(path):
+                raise Unsure
+            player.world.create(path).write("\0" * _BLOCK)
+        return "\0" * _BLOCK if given == "-" else "", "tar: Removing leading `/' from member names\n", 0
     if (
         words[1:3] == ["-C", "/"]
         and words[3:5] in (["-cf", "-"], ["cf", "-"])
@@ -292,12 +335,9 @@ def _uname(player: Player, words: list[str], node: Simple) -> Answer:
     raise Unsure
 
 
-def _name_part(player: Player, words: list[str], node: Simple) -> Answer:
+def _basename(player: Player, words: list[str], node: Simple) -> Answer:
     if not 2 <= len(words) <= 3 or words[1].startswith("-"):
         raise Unsure
-    if words[0] == "dirname":
-        head = posixpath.dirname(words[1].rstrip("/")) if words[1] != "/" else "/"
-        return (head or ".") + "\n", "", 0
     base = posixpath.basename(words[1].rstrip("/")) or "/"
     if len(words) == 3 and base != words[2]:
         base = base.removesuffix(words[2])
@@ -313,12 +353,12 @@ TOOLS: dict[str, Tool] = {
     "mv": _copy,
     "install": _copy,
     "chmod": _chmod,
-    "find": _find,
+    "ln": _ln,
+    "find": find,
     "tar": _tar,
     "uname": _uname,
     "whoami": _text("agent\n"),
     "id": _id,
-    "basename": _name_part,
-    "dirname": _name_part,
+    "basename": _basename,
     "hostname": _text("sandbox\n"),
 }

@@ -169,7 +169,8 @@ class _Makefile:
             if status:
                 tail = " (ignored)" if ignored else ""
                 where = f"{self.name}:{number}" if number else "<builtin>"
-                self.err += f"make: {'' if ignored else '*** '}[{where}: {goal}] Error {status}{tail}\n"
+                if not (ignored and self.silent):
+                    self.err += f"make: {'' if ignored else '*** '}[{where}: {goal}] Error {status}{tail}\n"
                 if not ignored:
                     raise _Failed
 

@@ -7,20 +7,19 @@ not raises `Unsure`. Nothing touches a real file or starts a program.
 from __future__ import annotations
 
 import errno
-import json
-import math
+import fnmatch
 import posixpath
-import string
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from detect.script_interpreter import MAX_SIZE, Interpreter
+from detect import script_argparse, script_json, script_library, script_network, script_suggest, script_unittest
+from detect.script_expressions import MAX_SIZE, Expressions
 from detect.script_plain import (
     METHODS,
     PLAIN_CALLS,
     TYPES,
     Done,
-    Kind,
     Module,
     Opened,
     Path,
@@ -33,17 +32,23 @@ from detect.script_plain import (
     least,
     map_,
     method,
+    of_type,
     plain,
     sorted_,
     sum_,
     unsure,
+    unsure_text,
 )
+from detect.script_processes import CalledProcessError, Processes
 from detect.script_python import STANDARD
+from detect.script_state import ENVIRONMENT
 from detect.script_values import (
     EXCEPTIONS,
     Class,
+    Function,
     Inner,
     Instance,
+    Kind,
     Native,
 )
 from detect.script_world import File, Unsure
@@ -51,31 +56,7 @@ from detect.script_world import File, Unsure
 if TYPE_CHECKING:
     from detect.script_player import Player
 
-_MATH = ("sqrt", "floor", "ceil", "gcd", "log2", "sin", "cos")
-_RUN = (
-    '  File "/usr/lib/python3.11/subprocess.py", line 1024, in __init__\n'
-    "    self._execute_child(args, executable, preexec_fn, close_fds,\n"
-    '  File "/usr/lib/python3.11/subprocess.py", line 1901, in _execute_child\n'
-    "    raise child_exception_type(errno_num, err_msg, err_filename)\n"
-)
-_WITH = (
-    '  File "/usr/lib/python3.11/subprocess.py", line {}, in {}\n'
-    "    with Popen(*popenargs, **kwargs) as {}:\n"
-    "         {}\n"
-)
-_CHECKED = (
-    '  File "/usr/lib/python3.11/subprocess.py", line 571, in run\n'
-    "    raise CalledProcessError(retcode, process.args,\n"
-)
-_OUTPUT = (
-    '  File "/usr/lib/python3.11/subprocess.py", line 466, in check_output\n'
-    "    return run(*popenargs, stdout=PIPE, timeout=timeout, check=True,\n"
-    "           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
-)
-_COPY = {
-    "copy": (419, "copyfile(src, dst, follow_symlinks=follow_symlinks)"),
-    "copy2": (436, "copyfile(src, dst, follow_symlinks=follow_symlinks)"),
-}
+_INNER = ("os.path", "urllib.request", "urllib.error", "http.client")
 _PATH_OPEN = (
     '  File "/usr/lib/python3.11/pathlib.py", line 1045, in open\n'
     "    return io.open(self, mode, buffering, encoding, errors, newline)\n"
@@ -88,15 +69,7 @@ _PATH_CALLS = {
 }
 
 
-class CalledProcessError(Exception):
-    pass
-
-
-class JSONDecodeError(ValueError):
-    pass
-
-
-class Surroundings:
+class Surroundings(Processes):
     """The interpreter's own state beyond the program: arguments, standard streams, the player whose world it is."""
 
     def __init__(self, player: Player, argv: Sequence[str]) -> None:
@@ -109,6 +82,10 @@ class Surroundings:
         self.stdout = Opened("<stdout>", File(), "w")
         self.stderr = Opened("<stderr>", File(), "w")
         self._builtins = self._made_builtins()
+        self.modules: dict[str, Module] = {}
+        """Those of the program's own that it has imported."""
+        self.interpreter: Expressions | None = None
+        """Who asks; special methods of instances are the program's."""
 
     def flush(self) -> None:
         self.out, self.buffer = self.out + self.buffer, ""
@@ -127,6 +104,14 @@ class Surroundings:
         else:
             raise Unsure
 
+    def _write_bytes(self, text: str, file: Opened) -> None:
+        if file.name == "<stdout>":
+            self.out += text  # what was printed before is still in the text layer's own buffer
+        elif file.name == "<stderr>":
+            self.err += text
+        else:
+            self.write(text, file)
+
     # --- text -------------------------------------------------------------------------------------------------------
 
     def text(self, value: object) -> str:
@@ -136,12 +121,8 @@ class Surroundings:
             return str(value)
         if isinstance(value, Path):
             return value.text
-        if isinstance(value, Instance):
-            made = value.of.find("__str__") or value.of.find("__repr__")
-            if made is None and "args" in value.attributes:
-                given = value.attributes["args"]
-                return self.text(given[0]) if len(given) == 1 else "" if not given else self.repr(given)  # type: ignore
-            raise Unsure
+        if isinstance(value, Instance) and (value.of.find("__str__") is not None or "args" in value.attributes):
+            return self._shown(value, "__str__")
         return self.repr(value)
 
     def repr(self, value: object, depth: int = 0) -> str:
@@ -150,6 +131,13 @@ class Surroundings:
         deeper = depth + 1
         if value is None or isinstance(value, bool | int | float | str | bytes | range):
             return repr(value)
+        if isinstance(value, Counter):
+            ordered = dict(value.most_common())
+            return f"Counter({self.repr(ordered, deeper)})" if value else "Counter()"
+        if isinstance(value, defaultdict):
+            if not isinstance(value.default_factory, type):
+                raise Unsure
+            return f"defaultdict({value.default_factory!r}, {self.repr(dict(value), deeper)})"
         if isinstance(value, list):
             return "[" + ", ".join(self.repr(v, deeper) for v in value) + "]"
         if isinstance(value, tuple):
@@ -157,13 +145,55 @@ class Surroundings:
             return f"({inside},)" if len(value) == 1 else f"({inside})"
         if isinstance(value, dict):
             return "{" + ", ".join(f"{self.repr(k, deeper)}: {self.repr(v, deeper)}" for k, v in value.items()) + "}"
-        if isinstance(value, set) and len(value) == 1:
-            return "{" + self.repr(next(iter(value)), deeper) + "}"
+        if isinstance(value, set) and not value:
+            return "set()"
+        if isinstance(value, set) and (len(value) == 1 or all(isinstance(v, int) for v in value)):
+            return "{" + ", ".join(self.repr(v, deeper) for v in value) + "}"
+        if isinstance(value, deque):
+            return f"deque({self.repr(list(value), deeper)})" if value.maxlen is None else unsure_text()
         if isinstance(value, BaseException):
             return repr(value)
+        if isinstance(value, Instance):
+            return self._shown(value, "__repr__")
+        if isinstance(value, Done):
+            return value.shown(lambda v: self.repr(v, deeper))
+        if isinstance(value, Path):
+            return f"PosixPath({value.text!r})"
+        if isinstance(value, Kind):
+            return f"<class '{value.kind.__name__}'>"
+        if isinstance(value, type):
+            return f"<class '{value.__name__}'>"
+        if isinstance(value, Class):
+            return f"<class '__main__.{value.qualified}'>"
+        raise Unsure
+
+    def _shown(self, value: Instance, method: str) -> str:
+        """An instance as text: by its own methods, as a data class, or as an exception."""
+        found = value.of.find(method) or value.of.find("__repr__")
+        if isinstance(found, Function) and self.interpreter is not None:
+            text = self.interpreter.call(found, [value], {})
+            if not isinstance(text, str):
+                raise Unsure
+            return text
+        if value.of.fields is not None:
+            return (
+                f"{value.of.qualified}({', '.join(f'{n}={self.repr(value.attributes[n])}' for n in value.of.fields)})"
+            )
+        if "args" in value.attributes:
+            given = value.attributes["args"]
+            if not isinstance(given, tuple):
+                raise Unsure
+            if method == "__repr__":
+                return value.of.name + (f"({self.repr(given[0])})" if len(given) == 1 else self.repr(given))
+            return self.text(given[0]) if len(given) == 1 else "" if not given else self.repr(given)
         raise Unsure
 
     # --- names ------------------------------------------------------------------------------------------------------
+
+    def _asking(self) -> Expressions:
+        if self.interpreter is None:
+            raise Unsure
+        return self.interpreter
 
     def builtin(self, name: str) -> object | None:
         return self._builtins.get(name)
@@ -178,31 +208,51 @@ class Surroundings:
             ("input", self._input), ("repr", lambda _, a, k: self.repr(*a)), ("exit", exit_), ("quit", exit_),
         ):  # fmt: skip
             made[name] = Native(call)
-        return made
+        return made | script_library.builtins()
 
     def module(self, name: str) -> object:
-        """Raises ModuleNotFoundError, Unsure."""
+        """Raises ModuleNotFoundError, Raised (what is raised in a module of the program's own), Unsure."""
         first = name.split(".")[0]
-        if self.player.world.is_file(self.player.resolve(first + ".py")) or self.player.world.is_folder(
-            self.player.resolve(first)
-        ):
+        path, world = self.player.resolve(first + ".py"), self.player.world
+        if world.is_file(path):
+            return self._loaded_module(name, path)
+        if world.is_folder(self.player.resolve(first)) and first not in STANDARD:
             raise Unsure
         if first not in STANDARD:
-            raise ModuleNotFoundError(f"No module named '{first}'")
+            raise ModuleNotFoundError(f"No module named '{name}'")
         return Module(name, self._members(name))
 
-    def member(self, module: str, name: str) -> object:
-        members = self._members(module)
-        if name not in members:
+    def _loaded_module(self, name: str, path: str) -> Module:
+        if "." in name:
             raise Unsure
-        return members[name]
+        if name not in self.modules:
+            self.modules[name] = module = Module(name, {})
+            module.path = path
+            self.player.shared.cheat.ran(path)
+            module.members = self._asking().load(name, path, self.player.world.files[path].text)
+            cached = posixpath.join(posixpath.dirname(path), "__pycache__")
+            if not self.player.world.is_folder(cached) and not self.player.world.writable(cached):
+                self.player.world.create_folder(cached)
+                self.player.world.create(posixpath.join(cached, f"{name}.cpython-311.pyc"))
+        return self.modules[name]
+
+    def member(self, name: str, member: str, module: object) -> object:
+        """Raises ImportError, Unsure."""
+        if isinstance(module, Module) and member in module.members:
+            return module.members[member]
+        if isinstance(module, Module) and module.path:
+            raise ImportError(f"cannot import name '{member}' from '{name}' ({module.path})")
+        inside = f"{name}.{member}"
+        if inside in _INNER:
+            return Module(inside, self._members(inside))
+        raise Unsure
 
     def attribute(self, holder: object, name: str) -> object:
         if isinstance(holder, Module):
             if name in holder.members:
                 return holder.members[name]
             inside = f"{holder.name}.{name}"
-            if inside in ("os.path", "urllib.request"):
+            if inside in _INNER:
                 return Module(inside, self._members(inside))
             raise Unsure
         if isinstance(holder, Opened):
@@ -213,14 +263,21 @@ class Surroundings:
             return holder.members[name]
         if isinstance(holder, BaseException) and name in ("args", "errno", "strerror", "filename"):
             return getattr(holder, name)
+        for library in (script_network, script_unittest, script_library, script_argparse):
+            if (found := library.attribute(holder, name)) is not None:
+                return None if found is script_argparse.NOTHING else found
+        if isinstance(holder, type) and name in ("__name__", "__qualname__"):
+            return holder.__name__
+        if isinstance(holder, BaseException) and name == "code" and isinstance(holder, SystemExit):
+            return holder.code
+        if isinstance(holder, BaseException) and name == "__class__":
+            return type(holder)
+        if isinstance(holder, Function) and name == "__name__":
+            return holder.name.rpartition(".")[2]
         if isinstance(holder, Kind) and name == "__name__":
             return holder.kind.__name__
-        if isinstance(holder, Kind) and holder.kind is dict and name == "fromkeys":
-            return Native(lambda _, a, k: dict.fromkeys(*a))
-        if isinstance(holder, Class) and name == "__name__":
-            return holder.name
-        if isinstance(holder, Class) and (found := holder.find(name)) is not None:
-            return found
+        if isinstance(holder, Kind):
+            return Native(of_type(holder.kind, name))
         kind = type(holder)
         if kind in METHODS:
             if name == "sort" and kind is list:
@@ -230,7 +287,9 @@ class Surroundings:
             if name in METHODS[kind]:
                 return Native(method(holder, name))
             if not hasattr(kind, name):
-                raise Unsure
+                error = AttributeError(f"'{kind.__name__}' object has no attribute '{name}'")
+                error.hint = script_suggest.hint(name, dir(kind))  # type: ignore[attr-defined]
+                raise Inner(error)
         if kind in (type({}.keys()), type({}.values()), type({}.items())):
             raise Unsure
         raise Unsure
@@ -280,7 +339,7 @@ class Surroundings:
             raise OSError(_ERRORS[reason], reason, given)
         return Opened(given, world.create(path, append="a" in mode), mode)
 
-    def _open(self, _: Interpreter, arguments: list, keywords: dict) -> Opened:
+    def _open(self, _: Expressions, arguments: list, keywords: dict) -> Opened:
         if not 1 <= len(arguments) <= 2 or set(keywords) - {"encoding", "mode", "errors", "newline"}:
             raise Unsure
         mode = arguments[1] if len(arguments) == 2 else keywords.get("mode", "r")
@@ -292,9 +351,9 @@ class Surroundings:
         if name == "name":
             return file.name
         if name == "buffer":
-            return Opened(file.name, file.file, file.mode + "b") if file is self.stdin else unsure()
+            return Opened(file.name, file.file, file.mode + "b")
 
-        def read(_: Interpreter, arguments: list, keywords: dict) -> object:
+        def read(_: Expressions, arguments: list, keywords: dict) -> object:
             if "r" not in file.mode or keywords or len(arguments) > 1:
                 raise Unsure
             size = arguments[0] if arguments else len(file.rest)
@@ -303,30 +362,33 @@ class Surroundings:
             text, file.rest = file.rest[:size], file.rest[size:]
             return text.encode("latin-1") if "b" in file.mode else _decoded(text)
 
-        def readline(_: Interpreter, arguments: list, keywords: dict) -> object:
+        def readline(_: Expressions, arguments: list, keywords: dict) -> object:
             if "r" not in file.mode or "b" in file.mode or arguments:
                 raise Unsure
             head, mark, file.rest = file.rest.partition("\n")
             return _decoded(head + mark)
 
-        def readlines(_: Interpreter, arguments: list, keywords: dict) -> object:
+        def readlines(_: Expressions, arguments: list, keywords: dict) -> object:
             if arguments:
                 raise Unsure
             return list(self.lines(file))
 
-        def write(_: Interpreter, arguments: list, keywords: dict) -> object:
+        def write(_: Expressions, arguments: list, keywords: dict) -> object:
             (text,) = arguments
+            if "b" in file.mode and isinstance(text, bytes):
+                self._write_bytes(text.decode("latin-1"), file)
+                return len(text)
             if not isinstance(text, str) or "b" in file.mode:
                 raise Unsure
             self.write(text, file)
             return len(text)
 
-        def flush(_: Interpreter, arguments: list, keywords: dict) -> None:
+        def flush(_: Expressions, arguments: list, keywords: dict) -> None:
             if file is self.stdout:
                 self.flush()
 
         calls = {"read": read, "readline": readline, "readlines": readlines, "write": write, "flush": flush}
-        calls["close"] = lambda _, a, k: None
+        calls["close"] = lambda _, a, k: file.status
         if name not in calls:
             raise Unsure
         return Native(calls[name])
@@ -342,7 +404,7 @@ class Surroundings:
             marks = "^" * (len(code) - len("with  as f:"))
             frames = f'  File "/usr/lib/python3.11/pathlib.py", line {line}, in {name}\n    {code}\n         {marks}\n'
 
-            def call(_: Interpreter, arguments: list, keywords: dict) -> object:
+            def call(_: Expressions, arguments: list, keywords: dict) -> object:
                 mode = {"read_text": "r", "read_bytes": "rb", "write_text": "w"}[name]
                 try:
                     file = self.opened(path.text, mode)
@@ -355,7 +417,14 @@ class Surroundings:
                 return len(text)
 
             return Native(call)
+        if name == "parts":
+            return tuple(part for part in ("/" if path.text.startswith("/") else "", *path.text.split("/")) if part)
+        if name in ("glob", "rglob", "iterdir", "mkdir", "open", "joinpath", "unlink", "with_suffix"):
+            return Native(lambda _, a, k: self._path_call(path, name, a, k))
         simple: dict[str, Callable[[], object]] = {
+            "resolve": lambda: Path(where),
+            "absolute": lambda: Path(where),
+            "as_posix": lambda: path.text,
             "exists": lambda: world.is_file(where) or world.is_folder(where),
             "is_file": lambda: world.is_file(where),
             "is_dir": lambda: world.is_folder(where),
@@ -364,9 +433,41 @@ class Surroundings:
             raise Unsure
         return Native(lambda _, a, k: simple[name]())
 
+    def _path_call(self, path: Path, name: str, arguments: list, keywords: dict) -> object:
+        world, where = self.player.world, self.player.resolve(path.text)
+        if name == "joinpath":
+            return Path(posixpath.join(path.text, *(self._path(a) for a in arguments)))
+        if name == "with_suffix":
+            return Path(posixpath.splitext(path.text)[0] + self._path(arguments[0]))
+        if name == "mkdir":
+            if world.is_folder(where) and keywords.get("exist_ok"):
+                return None
+            if keywords.get("parents") and not world.is_folder(posixpath.dirname(where)):
+                raise Unsure
+            return self._mkdir(self._asking(), [path], {})
+        if name == "unlink":
+            return self._removed(path.text)
+        if name == "open":
+            try:
+                return self.opened(path.text, *arguments, **keywords)
+            except OSError as error:
+                raise Inner(error, _PATH_OPEN) from None
+        if not world.is_folder(where):
+            raise Unsure
+        below = [p for p in (*world.files, *world.folders) if p.startswith(where.rstrip("/") + "/")]
+        names = world.names(where)
+        if name == "rglob":
+            names = [p.removeprefix(where.rstrip("/") + "/") for p in below]
+        pattern = "*" if name == "iterdir" else self._path(arguments[0])
+        if "/" in pattern or "**" in pattern:
+            raise Unsure
+        found = [n for n in names if fnmatch.fnmatchcase(posixpath.basename(n), pattern)]
+        paths = Unordered(Path(posixpath.join(path.text, n)) for n in found)
+        return paths if len(paths) > 1 else list(paths)
+
     # --- functions --------------------------------------------------------------------------------------------------
 
-    def _print(self, _: Interpreter, arguments: list, keywords: dict) -> None:
+    def _print(self, _: Expressions, arguments: list, keywords: dict) -> None:
         if set(keywords) - {"sep", "end", "flush", "file"}:
             raise Unsure
         between, end = keywords.get("sep", " "), keywords.get("end", "\n")
@@ -378,7 +479,7 @@ class Surroundings:
         if keywords.get("flush") and file in (None, self.stdout):
             self.flush()
 
-    def _input(self, _: Interpreter, arguments: list, keywords: dict) -> str:
+    def _input(self, _: Expressions, arguments: list, keywords: dict) -> str:
         if arguments:
             raise Unsure
         if not self.stdin.rest:
@@ -396,6 +497,8 @@ class Surroundings:
             return {
                 "argv": self.argv, "stdin": self.stdin, "stdout": self.stdout, "stderr": self.stderr,
                 "exit": Native(exit_), "maxsize": 2**63 - 1, "platform": "linux", "executable": "/usr/bin/python3",
+                "version_info": (3, 11, 2, "final", 0), "byteorder": "little",
+                "version": "3.11.2 (main, Mar 13 2023, 12:18:29) [GCC 12.2.0]",
             }  # fmt: skip
         if name in ("os.path", "posixpath"):
             return {
@@ -408,6 +511,9 @@ class Surroundings:
                 "abspath": on_path(resolve),
                 "splitext": on_path(posixpath.splitext),
                 "getsize": on_path(self._size),
+                "normpath": on_path(posixpath.normpath),
+                "isabs": on_path(posixpath.isabs),
+                "realpath": on_path(resolve),
             }
         if name == "os":
             return {
@@ -417,22 +523,23 @@ class Surroundings:
                 "walk": on_path(self._walked),
                 "sep": "/",
                 "linesep": "\n",
+                "environ": {n: ENVIRONMENT[n] for n in ("HOME", "USER", "PATH", "PWD", "SHELL", "LANG", "LOGNAME")},
+                "getenv": Native(lambda _, a, k: ENVIRONMENT.get(a[0], *a[1:])),
+                "rename": Native(self._renamed),
+                "mkdir": Native(self._mkdir),
+                "unlink": on_path(self._removed),
+                "popen": on_path(self._popen),
                 "remove": on_path(self._removed),
                 "makedirs": Native(self._makedirs),
             }
         if name == "unittest":
-            from detect import script_unittest
-
             return script_unittest.members()
+        if name == "argparse":
+            return script_argparse.members()
         if name == "json":
-            return {"dumps": Native(self._dumps), "loads": on_path(_loaded), "load": Native(self._load)}
-        if name == "math":
-            known: dict[str, object] = {n: Native(plain(getattr(math, n))) for n in _MATH}
-            return known | {"pi": math.pi, "inf": math.inf}
-        if name == "string":
-            return {n: getattr(string, n) for n in ("ascii_lowercase", "ascii_uppercase", "digits", "ascii_letters")}
+            return script_json.members()
         if name == "glob":
-            return {"glob": on_path(lambda pattern: world.glob(pattern, self.player.cwd))}
+            return {"glob": Native(self._globbed), "iglob": Native(self._globbed)}
         if name == "pathlib":
             return {"Path": on_path(Path)}
         if name == "shutil":
@@ -442,7 +549,17 @@ class Surroundings:
                 n: Native(self._subprocess(n)) for n in ("run", "call", "check_call", "check_output", "Popen")
             }
             return made | {"PIPE": -1, "DEVNULL": -3, "STDOUT": -2, "CalledProcessError": CalledProcessError}
-        return {}
+        return script_network.members(name) or script_library.members(name)
+
+    def _globbed(self, _: Expressions, arguments: list, keywords: dict) -> list[str]:
+        pattern = self._path(arguments[0])
+        if "**" in pattern:
+            head = pattern.partition("**")[0].rstrip("/") or "."
+            if not keywords.get("recursive") or self.player.resolve(head) not in ("/eval", "/test/hidden"):
+                raise Unsure
+            return []
+        found = self.player.world.glob(pattern, self.player.cwd)
+        return Unordered(found) if len(found) > 1 else found
 
     def _size(self, path: str) -> int:
         where = self.player.resolve(path)
@@ -480,7 +597,7 @@ class Surroundings:
             raise Unsure
         self.player.world.remove(where)
 
-    def _makedirs(self, _: Interpreter, arguments: list, keywords: dict) -> None:
+    def _makedirs(self, _: Expressions, arguments: list, keywords: dict) -> None:
         path = self.player.resolve(self._path(arguments[0]))
         if self.player.world.is_folder(path) and keywords.get("exist_ok") is True:
             return
@@ -488,126 +605,31 @@ class Surroundings:
             raise Unsure
         self.player.world.create_folder(path)
 
-    def _system(self, line: str) -> int:
-        out, err, status = self.player.child(line, unit="sh", dialect="dash")
-        self.out, self.err = self.out + out, self.err + err
-        return status << 8
+    def _mkdir(self, _: Expressions, arguments: list, keywords: dict) -> None:
+        given = self._path(arguments[0])
+        path, world = self.player.resolve(given), self.player.world
+        if world.is_folder(path) or world.is_file(path):
+            raise OSError(errno.EEXIST, "File exists", given)
+        if reason := world.writable(path):
+            raise OSError(_ERRORS[reason], reason, given)
+        world.create_folder(path)
 
-    def _copied(self, name: str) -> Callable:
-        def call(_: Interpreter, arguments: list, keywords: dict) -> object:
-            if len(arguments) != 2 or keywords:
+    def _renamed(self, _: Expressions, arguments: list, keywords: dict) -> None:
+        source, target = (self._path(a) for a in arguments)
+        path, goal = self.player.resolve(source), self.player.resolve(target)
+        if not self.player.world.is_file(path) or self.player.world.writable(goal):
+            if self.player.world.is_file(path) or self.player.world.is_folder(path):
                 raise Unsure
-            source, target = (self._path(a) for a in arguments)
-            frames = ""
-            if name in _COPY:
-                line, code = _COPY[name]
-                frames = f'  File "/usr/lib/python3.11/shutil.py", line {line}, in {name}\n    {code}\n'
-            frames += '  File "/usr/lib/python3.11/shutil.py", line {}, in copyfile\n    {}\n         {}\n'
-            if name != "copyfile" and self.player.world.is_folder(self.player.resolve(target)):
-                target = posixpath.join(target, posixpath.basename(source))
-            try:
-                read = self.opened(source, "rb")
-            except OSError as error:
-                raise Inner(error, frames.format(256, "with open(src, 'rb') as fsrc:", "^" * 15)) from None
-            try:
-                made = self.opened(target, "wb")
-            except OSError as error:
-                raise Inner(error, frames.format(258, "with open(dst, 'wb') as fdst:", "^" * 15)) from None
-            made.file.text = read.file.text
-            return target
-
-        return call
-
-    def _subprocess(self, name: str) -> Callable:
-        def call(_: Interpreter, arguments: list, keywords: dict) -> object:
-            known = {"shell", "capture_output", "text", "check", "stdout", "stderr", "universal_newlines"}
-            if len(arguments) != 1 or set(keywords) - known or name == "Popen":
-                raise Unsure
-            given = arguments[0]
-            if keywords.get("shell"):
-                if not isinstance(given, str):
-                    raise Unsure
-                out, err, status = self.player.child(given, unit="/bin/sh", dialect="dash")
-            else:
-                if not isinstance(given, list) or not given or not all(isinstance(w, str) for w in given):
-                    raise Unsure
-                out, err, status = self._started(name, given)
-            captured = bool(keywords.get("capture_output"))
-            kept_out = captured or keywords.get("stdout") == -1 or name == "check_output"
-            kept_err = captured or keywords.get("stderr") == -1
-            if keywords.get("stderr") == -2:
-                if not kept_out:
-                    raise Unsure
-                out, err, kept_err = out + err, "", True
-            hidden_out, hidden_err = keywords.get("stdout") == -3, keywords.get("stderr") == -3
-            if not kept_out and not hidden_out:
-                self.out += out
-            if not kept_err and not hidden_err:
-                self.err += err
-            form = _decoded if keywords.get("text") or keywords.get("universal_newlines") else _encoded
-            if status and (keywords.get("check") or name in ("check_call", "check_output")):
-                shown = given if isinstance(given, str) else self.repr(given)
-                error = CalledProcessError(f"Command '{shown}' returned non-zero exit status {status}.")
-                error.shown = "subprocess.CalledProcessError"  # type: ignore[attr-defined]
-                frames = {"run": _CHECKED, "check_output": _OUTPUT + _CHECKED}.get(
-                    name,
-                    '  File "/usr/lib/python3.11/subprocess.py", line 413, in check_call\n'
-                    "    raise CalledProcessError(retcode, cmd)\n",
-                )
-                raise Inner(error, frames)
-            if name == "check_output":
-                return form(out)
-            if name != "run":
-                return status
-            heard = form(err) if kept_err and not hidden_err else None
-            return Done(given, status, form(out) if kept_out else None, heard)
-
-        return call
-
-    def _started(self, name: str, words: list[str]) -> tuple[str, str, int]:
-        from detect.script_grammar import Simple
-
-        player = self.player
-        there = player.shared.has(words[0]) if "/" not in words[0] else player.world.is_file(player.resolve(words[0]))
-        if not there and words[0] != "reference":
-            marks = "^" * len("Popen(*popenargs, **kwargs)")
-            frames = {
-                "run": _WITH.format(548, "run", "process", marks),
-                "call": _WITH.format(389, "call", "p", marks),
-            }.get(name)
-            if frames is None:
-                raise Unsure
-            raise Inner(OSError(errno.ENOENT, "No such file or directory", words[0]), frames + _RUN)
-        shell = player.subshell()
-        shell.out, shell.err, shell.stdin, shell.functions = File(), File(), "", {}
-        shell.top = False
-        status = shell.finish(lambda: shell.command(words, Simple(tuple(words), (), 0, 0, 1)))
-        return shell.out.text, shell.err.text, status
-
-    def _dumps(self, _: Interpreter, arguments: list, keywords: dict) -> str:
-        if len(arguments) != 1 or set(keywords) - {"indent", "sort_keys"}:
-            raise Unsure
-        self.repr(arguments[0])
-        return json.dumps(arguments[0], **keywords)
-
-    def _load(self, _: Interpreter, arguments: list, keywords: dict) -> object:
-        (file,) = arguments
-        if not isinstance(file, Opened):
-            raise Unsure
-        return _loaded(file.rest)
+            raise OSError(errno.ENOENT, "No such file or directory", source, None, target)
+        text = self.player.world.files[path].text
+        self.player.world.remove(path)
+        self.player.world.create(goal).text = text
 
 
 _ERRORS = {
     "No such file or directory": errno.ENOENT, "Read-only file system": errno.EROFS, "Is a directory": errno.EISDIR,
     "No space left on device": errno.ENOSPC, "Not a directory": errno.ENOTDIR,
 }  # fmt: skip
-
-
-def _loaded(text: str) -> object:
-    try:
-        return json.loads(text)
-    except ValueError:
-        raise Unsure from None
 
 
 def _decoded(text: str) -> str:

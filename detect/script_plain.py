@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator
 
-from detect.script_interpreter import MAX_SIZE, Interpreter
-from detect.script_values import PLAIN, Class, Ends, Function, Inner, Instance, Method, Native
+from detect.script_calls import root, special, truth
+from detect.script_expressions import MAX_SIZE, Expressions
+from detect.script_values import PLAIN, Class, Ends, Function, Inner, Instance, Kind, Method, Native
 from detect.script_world import File, Unsure
 
 TYPES: dict[str, type] = {
@@ -26,20 +28,28 @@ METHODS: dict[type, frozenset[str]] = {
         "upper", "lower", "strip", "lstrip", "rstrip", "split", "rsplit", "splitlines", "join", "replace", "startswith",
         "endswith", "find", "rfind", "index", "count", "title", "capitalize", "isdigit", "isalpha", "isalnum",
         "isspace", "isupper", "islower", "swapcase", "partition", "rpartition", "removeprefix", "removesuffix",
-        "encode", "zfill", "ljust", "rjust", "center", "casefold", "isnumeric", "isidentifier",
+        "encode", "expandtabs", "translate",
+        "zfill", "ljust", "rjust", "center", "casefold", "isnumeric", "isidentifier",
     ]),
     bytes: frozenset([
-        "decode", "hex", "strip", "split", "startswith", "endswith", "replace", "count", "find", "splitlines", "upper",
+        "decode", "hex", "strip", "rstrip", "join", "index",
+        "split", "startswith", "endswith", "replace", "count", "find", "splitlines", "upper",
         "lower",
     ]),
+    bool: frozenset(),
+    type(None): frozenset(),
+    Counter: frozenset(["most_common", "get", "keys", "values", "items", "update", "pop", "elements", "copy"]),
+    defaultdict: frozenset(["get", "keys", "values", "items", "pop", "setdefault", "update", "clear"]),
+    deque: frozenset(["append", "appendleft", "pop", "popleft", "extend", "clear", "rotate", "remove", "count"]),
+    frozenset: frozenset(["union", "intersection", "difference", "issubset"]),
     list: frozenset(["append", "extend", "insert", "pop", "remove", "reverse", "index", "count", "copy", "clear"]),
     dict: frozenset(["get", "keys", "values", "items", "pop", "setdefault", "update", "copy", "clear"]),
     set: frozenset([
         "add", "discard", "remove", "union", "intersection", "difference", "update", "issubset", "issuperset", "copy",
     ]),
     tuple: frozenset(["index", "count"]),
-    int: frozenset(["bit_length", "to_bytes"]),
-    float: frozenset(["is_integer"]),
+    int: frozenset(["bit_length", "to_bytes", "bit_count"]),
+    float: frozenset(["is_integer", "hex"]),
 }  # fmt: skip
 
 
@@ -47,6 +57,8 @@ class Module:
     def __init__(self, name: str, members: dict[str, object]) -> None:
         self.name = name
         self.members = members
+        self.path = ""
+        """Where it lies, of one of the program's own."""
 
 
 class Opened:
@@ -57,6 +69,8 @@ class Opened:
         self.file = file
         self.mode = mode
         self.rest = file.text if "r" in mode else ""
+        self.status: int | None = None
+        """What closing it returns, of a pipe."""
 
 
 class Path:
@@ -70,15 +84,13 @@ class Done:
     def __init__(self, args: object, status: int, out: object, err: object) -> None:
         self.members = {"args": args, "returncode": status, "stdout": out, "stderr": err}
 
+    def shown(self, repr_: Callable[[object], str]) -> str:
+        said = [f"{n}={repr_(v)}" for n, v in self.members.items() if v is not None or n not in ("stdout", "stderr")]
+        return f"CompletedProcess({', '.join(said)})"
+
 
 class Unordered(list):
     """Names of a folder: in which order they come, only the file system knows."""
-
-
-class Kind(Native):
-    def __init__(self, kind: type, call: Callable) -> None:
-        super().__init__(call)
-        self.kind = kind
 
 
 def real(run: Callable[[], object]) -> object:
@@ -95,20 +107,30 @@ def unsure() -> object:
     raise Unsure
 
 
+def unsure_text() -> str:
+    raise Unsure
+
+
 def kind_of(kind: type) -> Kind:
-    def call(interpreter: Interpreter, arguments: list, keywords: dict) -> object:
-        if kind is object or len(arguments) > 3 or set(keywords) - {"start", "base", "strict"}:
+    def call(interpreter: Expressions, arguments: list, keywords: dict) -> object:
+        if (
+            kind is object
+            or len(arguments) > 3
+            or (kind is not dict and set(keywords) - {"start", "base", "strict", "encoding"})
+        ):
             raise Unsure
         if kind is str and len(arguments) == 1 and not keywords:
             return interpreter.around.text(arguments[0])
+        if kind is dict and len(arguments) <= 1 and all(isinstance(a, dict) for a in arguments):
+            return dict(*arguments, **keywords)
         if kind in (list, tuple, set, dict, enumerate, zip, reversed):
             given = [iterable(interpreter, a) if n == 0 or kind is zip else a for n, a in enumerate(arguments)]
             made = real(lambda: kind(*given, **keywords))  # pyright: ignore
             return iter(list(made)) if kind in (enumerate, zip, reversed) else made  # pyright: ignore
         if not all(isinstance(a, int | float | str | bytes | bool) for a in arguments) and kind is not bool:
             raise Inner(TypeError(_not_a_number(kind, arguments[0]))) if kind in (int, float) else Unsure
-        if kind is bool and arguments and isinstance(arguments[0], Instance):
-            raise Unsure
+        if kind is bool and arguments:
+            return truth(interpreter, arguments[0])
         return real(lambda: kind(*arguments, **keywords))
 
     return Kind(kind, call)
@@ -124,8 +146,8 @@ def _not_a_number(kind: type, value: object) -> str:
     return f"{text}, not '{type(value).__name__}'"
 
 
-def iterable(interpreter: Interpreter, value: object) -> list:
-    if not isinstance(value, (*PLAIN, Opened, Iterator)) and type(value) not in (
+def iterable(interpreter: Expressions, value: object) -> list:
+    if not isinstance(value, (*PLAIN, Opened, Iterator, Instance)) and type(value) not in (
         type({}.keys()), type({}.values()), type({}.items()),
     ):  # fmt: skip
         raise Unsure
@@ -137,10 +159,14 @@ def iterable(interpreter: Interpreter, value: object) -> list:
 def plain(call: Callable) -> Callable:
     """A function of the standard library that is safe on plain values."""
 
-    def run(interpreter: Interpreter, arguments: list, keywords: dict) -> object:
+    def run(interpreter: Expressions, arguments: list, keywords: dict) -> object:
         if keywords or not arguments:
             raise Unsure
         given = []
+        if call is len and isinstance(arguments[0], Instance):
+            return special(interpreter, arguments[0], "__len__")
+        if call is next:
+            return _next(interpreter, arguments)
         for argument in arguments:
             if isinstance(argument, Instance | Function | Method | Class | Native | Module | Path):
                 raise Unsure
@@ -152,8 +178,25 @@ def plain(call: Callable) -> Callable:
     return run
 
 
+def _next(interpreter: Expressions, arguments: list) -> object:
+    source, *default = arguments
+    if isinstance(source, Instance):
+        return special(interpreter, source, "__next__")
+    if not isinstance(source, Iterator):
+        raise (
+            Inner(TypeError(f"'{type(source).__name__}' object is not an iterator"))
+            if isinstance(source, PLAIN)
+            else Unsure
+        )
+    for value in source:
+        return value
+    if default:
+        return default[0]
+    raise Inner(StopIteration())
+
+
 def method(holder: object, name: str) -> Callable:
-    def run(interpreter: Interpreter, arguments: list, keywords: dict) -> object:
+    def run(interpreter: Expressions, arguments: list, keywords: dict) -> object:
         given = []
         for argument in arguments:
             if isinstance(argument, Iterator):
@@ -177,6 +220,36 @@ def method(holder: object, name: str) -> Callable:
     return run
 
 
+FROM_TYPES: dict[tuple[type, str], Callable] = {
+    (int, "from_bytes"): int.from_bytes, (bytes, "fromhex"): bytes.fromhex, (str, "maketrans"): str.maketrans,
+    (dict, "fromkeys"): dict.fromkeys, (float, "fromhex"): float.fromhex,
+}  # fmt: skip
+
+
+def of_type(kind: type, name: str) -> Callable:
+    """`int.from_bytes`, and methods that are named with their type (`str.upper`). Raises Unsure."""
+    if (kind, name) in FROM_TYPES:
+        return plain_keywords(FROM_TYPES[kind, name])
+    if name not in METHODS.get(kind, ()):
+        raise Unsure
+
+    def run(interpreter: Expressions, arguments: list, keywords: dict) -> object:
+        if not arguments or not isinstance(arguments[0], kind):
+            raise Unsure
+        return method(arguments[0], name)(interpreter, arguments[1:], keywords)
+
+    return run
+
+
+def plain_keywords(call: Callable) -> Callable:
+    def run(_: Expressions, arguments: list, keywords: dict) -> object:
+        if not all(isinstance(a, PLAIN) for a in (*arguments, *keywords.values())):
+            raise Unsure
+        return real(lambda: call(*arguments, **keywords))
+
+    return run
+
+
 def formatted(text: str, arguments: list, keywords: dict) -> str:
     if re.search(r"\{[^}:]*[.\[!{]|\d{4,}", text) or not all(
         isinstance(v, int | float | str) for v in (*arguments, *keywords.values())
@@ -185,9 +258,12 @@ def formatted(text: str, arguments: list, keywords: dict) -> str:
     return str(real(lambda: text.format(*arguments, **keywords)))
 
 
-def sorted_(interpreter: Interpreter, arguments: list, keywords: dict) -> list:
+def sorted_(interpreter: Expressions, arguments: list, keywords: dict) -> list:
     if len(arguments) != 1 or set(keywords) - {"key", "reverse"}:
         raise Unsure
+    given = arguments[0]
+    if isinstance(given, list) and given and all(isinstance(v, Path) for v in given) and "key" not in keywords:
+        return sorted(given, key=lambda path: path.text.split("/"), reverse=bool(keywords.get("reverse")))
     values = list(arguments[0]) if isinstance(arguments[0], Unordered | set) else iterable(interpreter, arguments[0])
     key = keywords.get("key")
     keys = [interpreter.call(key, [v], {}) for v in values] if key is not None else values
@@ -197,7 +273,7 @@ def sorted_(interpreter: Interpreter, arguments: list, keywords: dict) -> list:
     return [values[n] for n in order]  # type: ignore[union-attr]
 
 
-def sum_(interpreter: Interpreter, arguments: list, keywords: dict) -> object:
+def sum_(interpreter: Expressions, arguments: list, keywords: dict) -> object:
     if keywords or not 1 <= len(arguments) <= 2:
         raise Unsure
     values = iterable(interpreter, arguments[0])
@@ -207,7 +283,7 @@ def sum_(interpreter: Interpreter, arguments: list, keywords: dict) -> object:
 
 
 def least(call: Callable) -> Callable:
-    def run(interpreter: Interpreter, arguments: list, keywords: dict) -> object:
+    def run(interpreter: Expressions, arguments: list, keywords: dict) -> object:
         if set(keywords) - {"key", "default"} or not arguments:
             raise Unsure
         values = iterable(interpreter, arguments[0]) if len(arguments) == 1 else arguments
@@ -224,22 +300,25 @@ def least(call: Callable) -> Callable:
     return run
 
 
-def map_(interpreter: Interpreter, arguments: list, keywords: dict) -> Iterator:
-    if len(arguments) != 2 or keywords:
+def map_(interpreter: Expressions, arguments: list, keywords: dict) -> Iterator:
+    if len(arguments) < 2 or keywords:
         raise Unsure
+    rows = zip(*(iterable(interpreter, a) for a in arguments[1:]), strict=False)
     try:
-        return iter([interpreter.call(arguments[0], [v], {}) for v in iterable(interpreter, arguments[1])])
+        return iter([interpreter.call(arguments[0], list(row), {}) for row in rows])
     except (ValueError, TypeError, LookupError, ArithmeticError, OSError):
         raise Unsure from None  # it fails where it is used
 
 
-def filter_(interpreter: Interpreter, arguments: list, keywords: dict) -> Iterator:
-    if len(arguments) != 2 or keywords or arguments[0] is None:
+def filter_(interpreter: Expressions, arguments: list, keywords: dict) -> Iterator:
+    if len(arguments) != 2 or keywords:
         raise Unsure
-    return iter([v for v in iterable(interpreter, arguments[1]) if interpreter.call(arguments[0], [v], {})])
+    function, values = arguments[0], iterable(interpreter, arguments[1])
+    kept = [v for v in values if truth(interpreter, v if function is None else interpreter.call(function, [v], {}))]
+    return iter(kept)
 
 
-def isinstance_(interpreter: Interpreter, arguments: list, keywords: dict) -> bool:
+def isinstance_(interpreter: Expressions, arguments: list, keywords: dict) -> bool:
     value, wanted = arguments
     kinds = wanted if isinstance(wanted, tuple) else (wanted,)
     for kind in kinds:
@@ -247,6 +326,10 @@ def isinstance_(interpreter: Interpreter, arguments: list, keywords: dict) -> bo
             if kind.kind not in (int, float, str, bytes, bool, list, tuple, dict, set):
                 raise Unsure
             if isinstance(value, kind.kind):
+                return True
+        elif isinstance(kind, type) and issubclass(kind, BaseException):
+            of_value = root(value.of) if isinstance(value, Instance) else type(value)
+            if of_value is not None and issubclass(of_value, kind):
                 return True
         elif isinstance(kind, Class) and isinstance(value, Instance):
             of: object = value.of
@@ -259,7 +342,7 @@ def isinstance_(interpreter: Interpreter, arguments: list, keywords: dict) -> bo
     return False
 
 
-def exit_(interpreter: Interpreter, arguments: list, keywords: dict) -> None:
+def exit_(interpreter: Expressions, arguments: list, keywords: dict) -> None:
     value = arguments[0] if arguments else None
     if value is None or isinstance(value, bool | int):
         raise Ends(int(value or 0) & 255)

@@ -13,7 +13,7 @@ import posixpath
 import re
 from collections.abc import Callable, Sequence
 
-from detect import script_arithmetic, script_conditions, script_tools
+from detect import script_arithmetic, script_conditions, script_tools, script_trace
 from detect.paths import UNKNOWN
 from detect.script_grammar import (
     Arithmetic,
@@ -81,6 +81,9 @@ class Player:
         self.base = 0
         """What is added to line numbers: code in `eval` counts from where it stands."""
         self.captured = 0
+        """How deep in command substitutions it runs."""
+        self.evaluated = 0
+        """How deep in `eval` and `source` it runs."""
         self.opened: dict[int, str | File] = {}
         """Descriptors above 2: text to read, or a file to write."""
 
@@ -114,9 +117,11 @@ class Player:
         saved = self.top, self.line, self.base
         self.top = False
         self.base = self.line - 1 if here and self.dialect == "bash" else 0
+        self.evaluated += 1
         try:
             self._deeper(lambda: self.block(parse(text)))
         finally:
+            self.evaluated -= 1
             self.top, self.line, self.base = saved
         return self.status
 
@@ -197,13 +202,19 @@ class Player:
             if token == '"$@"':
                 found += [self.variables[str(n)] for n in range(1, int(self.variables["#"]) + 1)]
                 continue
-            if match := re.fullmatch(r'"\$\{(\w+)\[@\]\}"', token):
-                found += self.variables.elements(match[1]) or []
+            if match := re.fullmatch(r'"\$\{(!?)(\w+)\[@\](:[^}"]+)?\}"', token):
+                found += self._elements(match[2], match[3] or "", keys=bool(match[1]))
                 continue
             for one in _counted(token) if self.dialect == "bash" else [token]:
                 for word in self.expander.words(one):
                     found += self._globbed(word)
         return found
+
+    def _elements(self, name: str, rest: str, *, keys: bool) -> list[str]:
+        if rest:
+            return self.expander.sliced(name, rest) if not keys else []
+        values = self.variables.elements(name) or []
+        return list(self.variables.arrays.get(name, ())) if keys else values
 
     def _globbed(self, word: Word) -> list[str]:
         if UNKNOWN in word.text:
@@ -244,7 +255,7 @@ class Player:
             self.cwd, self.status, self.out, self.err, self.stdin)  # fmt: skip
         shell.options, shell.condition, shell.line, shell.top = set(self.options), self.condition, self.line, self.top
         shell.in_function, shell.opened = self.in_function, dict(self.opened)
-        shell.base, shell.captured = self.base, self.captured
+        shell.base, shell.captured, shell.evaluated = self.base, self.captured, self.evaluated
         return shell
 
     def finish(self, run: Callable[[], object]) -> int:
@@ -327,10 +338,7 @@ class Player:
         self.status = statuses[-1]
         if "pipefail" in self.options:
             self.status = next((s for s in reversed(statuses) if s), 0)
-        for number, status in enumerate(statuses):
-            self.variables[f"PIPESTATUS[{number}]"] = str(status)
-        self.variables["PIPESTATUS"] = str(statuses[0])
-        self.variables["PIPESTATUS[@]"] = self.variables["PIPESTATUS[*]"] = " ".join(map(str, statuses))
+        self.variables.arrays["PIPESTATUS"] = {str(n): str(status) for n, status in enumerate(statuses)}
         if node.negated:
             self.status = int(not self.status)
         else:
@@ -361,6 +369,11 @@ class Player:
             raise Unsure
         return script_arithmetic.evaluate(self.expander.body(expression), self.variables)
 
+    def _traced(self, expression: str) -> int:
+        """A part of a counting loop."""
+        script_trace.compound(self, f"(( {expression.strip()} ))")
+        return self._arithmetic(expression)
+
     def _compound(self, node: Block | If | For | While | Case | Condition | Arithmetic | Counting) -> None:
         if isinstance(node, Block):
             if node.subshell:
@@ -379,6 +392,7 @@ class Player:
             words = self.words(node.words if node.words is not None else ['"$@"'])
             self.status = 0
             for word in words:
+                script_trace.compound(self, " ".join(["for", node.name, "in", *(node.words or ['"$@"'])]))
                 self.variables[node.name] = word
                 if not self._turn(node.body):
                     break
@@ -387,15 +401,16 @@ class Player:
             self.status = int(not script_conditions.holds(self, node.words))
         elif isinstance(node, Arithmetic):
             self.line = node.line + self.base
+            script_trace.compound(self, f"(( {node.expression} ))")
             self.status = int(not self._arithmetic(node.expression))
         elif isinstance(node, Counting):
             first, condition, step = node.parts
-            self._arithmetic(first)
+            self._traced(first)
             self.status = 0
-            while not condition.strip() or self._arithmetic(condition):
+            while not condition.strip() or self._traced(condition):
                 if not self._turn(node.body):
                     break
-                self._arithmetic(step)
+                self._traced(step)
         elif isinstance(node, While):
             status = 0
             while self._true(node.condition) != node.until:
@@ -405,6 +420,7 @@ class Player:
                     break
             self.status = status
         else:
+            script_trace.compound(self, f"case {node.word} in")
             word = self.value(node.word)
             for patterns, body in node.branches:
                 if any(fnmatch.fnmatchcase(word, self.value(pattern)) for pattern in patterns):
@@ -453,6 +469,8 @@ class Player:
                 before[name] = dict.get(self.variables, name)
                 value = self.value(raw)
                 self.variables[name] = (self.variables.get(name, "") or "") + value if plus else value
+                script_trace.assigned(self, name, value, "+=" if plus else "=")
+            script_trace.command(self, words, [(m[1], self.variables[m[1]]) for m in assigned if m[1] in before])
             if not redirect(self, node.redirects):
                 self.shared.failed = True
                 self.status = 1 if self.dialect == "bash" else 2
@@ -483,6 +501,7 @@ class Player:
                 self.stdin = stdin
 
     def _array(self, name: str, words: Sequence[str], *, added: bool) -> None:
+        script_trace.compound(self, f"{name}{'+' if added else ''}=({' '.join(words)})")
         values = self.variables.arrays.setdefault(name, {}) if added else {}
         self.variables.arrays[name] = values
         if any(word.startswith("[") and "]=" in word for word in words):

@@ -21,14 +21,22 @@ STANDARD = frozenset([
     "signal", "site", "socket", "ssl", "stat", "statistics", "string", "struct", "subprocess", "sys", "sysconfig",
     "tempfile", "textwrap", "threading", "time", "timeit", "token", "tokenize", "traceback", "types", "typing",
     "unicodedata", "unittest", "urllib", "uuid", "warnings", "weakref", "xml", "zipfile", "zlib", "__future__",
-    "builtins", "concurrent", "asyncio",
+    "builtins", "concurrent", "asyncio", "abc", "atexit", "bdb", "bz2", "cmath", "cmd", "code", "codeop", "colorsys",
+    "compileall", "configparser", "contextvars", "copyreg", "crypt", "curses", "cProfile", "dbm", "decimal", "dis",
+    "doctest", "email", "encodings", "faulthandler", "filecmp", "fractions", "ftplib", "getpass", "gettext", "graphlib",
+    "grp", "hmac", "imaplib", "imp", "ipaddress", "lzma", "mailbox", "marshal", "mimetypes", "multiprocessing",
+    "optparse", "pdb", "pickletools", "pkgutil", "posix", "posixpath", "profile", "pstats", "pty", "pwd", "py_compile",
+    "pydoc", "quopri", "readline", "reprlib", "runpy", "sched", "secrets", "selectors", "shelve", "smtplib",
+    "socketserver", "sqlite3", "sre_compile", "sre_parse", "symtable", "syslog", "tabnanny", "tarfile", "telnetlib",
+    "termios", "this", "tomllib", "trace", "tracemalloc", "tty", "turtle", "wave", "webbrowser", "wsgiref", "xmlrpc",
+    "zipapp", "zipimport", "zoneinfo",
 ])  # fmt: skip
 _FUNCTIONS: dict[str, Callable] = {
     "len": len, "sum": sum, "min": min, "max": max, "abs": abs, "str": str, "int": int, "sorted": sorted, "list": list,
     "repr": repr, "chr": chr, "ord": ord, "bool": bool, "tuple": tuple, "range": range, "reversed": reversed,
     "set": set,
 }  # fmt: skip
-_METHODS = frozenset(["join", "upper", "lower", "strip", "split", "replace", "format", "title", "count", "encode"])
+_METHODS = frozenset(["join", "upper", "lower", "strip", "split", "replace", "title", "count", "encode"])
 MAX_SIZE = 4096
 
 Shell = Callable[[str, str], "tuple[str, str, int]"]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from detect.script_player import Player
 
 MAX_STEPS = 4000
-MAX_DEPTH = 12
+MAX_DEPTH = 20
 ENVIRONMENT = {
     "SHELL": "/bin/bash", "PWD": "/work", "LOGNAME": "agent", "HOME": "/work", "LANG": "C.UTF-8", "TERM": "dumb",
     "USER": "agent", "SHLVL": "1", "PATH": "/run/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "UID": "1000",
@@ -100,7 +100,25 @@ class Unset(Exception):
     pass
 
 
+def _unsure() -> list[str]:
+    raise Unsure
+
+
 _ELEMENT = re.compile(r"([A-Za-z_]\w*)\[([^\]]+)\]")
+
+
+def _closing(raw: str, position: int) -> int:
+    """Where the `))` stands that ends what begins at `position`; 0 if nowhere."""
+    depth = 0
+    while position < len(raw):
+        if raw[position] == "(":
+            depth += 1
+        elif raw[position] == ")":
+            if not depth:
+                return position if raw.startswith("))", position) else 0
+            depth -= 1
+        position += 1
+    return 0
 
 
 class PlayerExpander(Expander):
@@ -108,7 +126,7 @@ class PlayerExpander(Expander):
 
     def _dollar(self, raw: str, position: int, double: bool, chunks: list[tuple[str, bool, bool]]) -> int:
         if raw.startswith("$((", position):
-            end = raw.find("))", position)
+            end = _closing(raw, position + 3)
             if end > 0:
                 inside = "".join(text for text, _, _ in self._chunks(raw[position + 3 : end], double=True))
                 value = script_arithmetic.evaluate(inside, self.variables)
@@ -128,7 +146,7 @@ class PlayerExpander(Expander):
             return super()._parameter(inside)
         mark, name, subscript, rest = match.groups()
         if rest:
-            raise Unsure
+            return " ".join(self.sliced(name, rest) if subscript in "@*" and not mark else _unsure())
         if subscript in "@*":
             if mark == "#":
                 return str(len(self.variables.arrays[name]))
@@ -141,6 +159,15 @@ class PlayerExpander(Expander):
         if mark == "!":
             raise Unsure
         return str(len(value)) if mark else value
+
+    def sliced(self, name: str, rest: str) -> list[str]:
+        """`${name[@]:1:2}`: the elements that are left."""
+        values = self.variables.elements(name) or []
+        match = re.fullmatch(r":\s*(-?\d+)(?::\s*(\d+))?", rest)
+        if match is None:
+            raise Unsure
+        first = int(match[1]) + (len(values) if match[1].startswith("-") else 0)
+        return values[first : first + int(match[2])] if match[2] else values[first:]
 
     def subscript(self, name: str, given: str) -> str:
         if name in self.variables.named:

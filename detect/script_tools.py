@@ -25,7 +25,16 @@ NOTHING: Answer = ("", "", 0)
 
 def run(player: Player, words: list[str], node: Simple) -> Answer | None:
     """Raises Unsure."""
-    from detect import script_build, script_builtins, script_files, script_native, script_runtimes, script_text
+    from detect import (
+        script_build,
+        script_builtins,
+        script_files,
+        script_filters,
+        script_native,
+        script_runtimes,
+        script_small,
+        script_text,
+    )
     from detect.script_pytest import pytest
 
     name = words[0]
@@ -41,7 +50,7 @@ def run(player: Player, words: list[str], node: Simple) -> Answer | None:
             player.shared.work["program"] += 1
             return script_build.start(player, path, words, node)
         name = base
-    tables = (script_text, script_files, script_build, script_native, script_runtimes)
+    tables = (script_small, script_text, script_filters, script_files, script_build, script_native, script_runtimes)
     tool = next((table.TOOLS[name] for table in tables if name in table.TOOLS), None)
     if name in ("pytest", "pytest-3", "py.test", "py.test-3"):
         tool = pytest

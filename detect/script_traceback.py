@@ -45,6 +45,8 @@ class Raised(Exception):
         """The line that names it."""
         self.context = context
         """What was being handled when it was raised."""
+        self.below = ""
+        """Frames of the standard library after its last place."""
         self.direct = False
         """Whether that is its cause (`raise ... from`)."""
 
@@ -99,10 +101,11 @@ def _anchors(segment: str) -> tuple[int, int] | None:
     return None
 
 
-def report(raised: Raised) -> str:
+def report(raised: Raised, *, by_library: bool = False) -> str:
+    """`by_library`: as the module `traceback` prints it, which names the module of `__main__`'s own exceptions too."""
     text = ""
     if raised.context is not None:
-        text = report(raised.context)
+        text = report(raised.context, by_library=by_library)
         text += (
             "\nThe above exception was the direct cause of the following exception:\n\n"
             if raised.direct
@@ -116,7 +119,7 @@ def report(raised: Raised) -> str:
         if one.carets:
             text += f"    {one.carets}\n"
         text += one.inner
-    return text + raised.shown + "\n"
+    return text + raised.below + (raised.shown if by_library else raised.shown.removeprefix("__main__.")) + "\n"
 
 
 def syntax_error(code: str, unit: str) -> str | None:

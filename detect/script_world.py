@@ -16,7 +16,8 @@ from detect import image_programs
 FOLDERS = frozenset([
     "/", "/bin", "/case", "/dev", "/dev/shm", "/etc", "/eval", "/home", "/lib", "/logs", "/opt", "/proc",
     "/reference", "/run", "/run/bin", "/sbin", "/submission", "/sys", "/test", "/test/hidden", "/tests", "/tmp",
-    "/usr", "/usr/bin", "/usr/include", "/usr/lib", "/usr/sbin", "/var", "/var/tmp", "/work",
+    "/usr", "/usr/bin", "/usr/include", "/usr/lib", "/usr/sbin", "/var", "/var/tmp", "/work", "/lib64", "/mnt", "/root",
+    "/srv",
 ])  # fmt: skip
 WRITABLE = ("/work", "/tmp", "/var/tmp", "/dev/shm")
 SYSTEM = ("/bin", "/dev", "/etc", "/home", "/lib", "/opt", "/proc", "/run", "/sbin", "/sys", "/usr", "/case")
@@ -50,6 +51,8 @@ class File:
         """What the compiled program was compiled from: it prints this, if it is not empty."""
         self.runs: tuple[str, int] | None = None
         self.executable = False
+        self.fixed = False
+        """Whether it may not be written to."""
 
     def write(self, text: str) -> None:
         self.text += text
@@ -76,6 +79,10 @@ class World:
         self.files = Files()
         self.folders: set[str] = set(FOLDERS)
         self.gone: set[str] = set()
+        self.links: dict[str, str] = {}
+        """Symbolic links to what is not there."""
+        self.born: dict[str, int] = {}
+        """In which order files and folders came to be."""
         self.doubtful = tuple(doubtful)
         self.full: frozenset[str] = frozenset()
         """Base names of files that find no room: those that must not be written."""
@@ -133,6 +140,8 @@ class World:
                 self._known(parent)
                 return "No such file or directory"
             return "Read-only file system"
+        if path in self.files and self.files[path].fixed:
+            return "Permission denied"
         parent = posixpath.dirname(path)
         if not self.is_folder(parent):
             return "Not a directory" if parent in self.files else "No such file or directory"
@@ -150,13 +159,34 @@ class World:
     def create(self, path: str, *, append: bool = False) -> File:
         if path not in self.files:
             self._takes(path, 1)
+            self.born[path] = len(self.born)
         if not append or path not in self.files:
-            self.files[path] = File()
+            made = File()
+            if path in self.files:
+                made.executable = self.files[path].executable
+            self.files[path] = made
         return self.files[path]
 
     def create_folder(self, path: str) -> None:
         self._takes(path, 1)
+        self.born[path] = len(self.born)
         self.folders.add(path)
+
+    def link(self, path: str, target: str) -> None:
+        """A symbolic link: to a file that is there it is that file; to nothing it is only a name."""
+        self._takes(path, 1)
+        self.born[path] = len(self.born)
+        if target in self.files:
+            self.files[path] = self.files[target]
+        elif self.is_folder(target):
+            raise Unsure
+        else:
+            self.links[path] = target
+
+    def newest_first(self, folder: str) -> list[str]:
+        """Names in a folder as the file system of the workspace lists them."""
+        names = self.names(folder)
+        return sorted(names, key=lambda name: -self.born.get(posixpath.join(folder, name), -1))
 
     def _takes(self, path: str, number: int) -> None:
         disk = _disk(path)
@@ -186,6 +216,7 @@ class World:
         if path in self.files or path in self.folders:
             self._takes(path, -1)
         self.files.pop(path, None)
+        self.links.pop(path, None)
         self.folders.discard(path)
         self.gone.add(path)
 
@@ -196,7 +227,9 @@ class World:
         if (folder == "/work" and self.doubtful) or folder.startswith(SYSTEM):
             raise Unsure
         prefix = folder.rstrip("/") + "/"
-        below = [p[len(prefix) :] for p in (*self.files, *self.folders) if p.startswith(prefix) and p != prefix]
+        below = [
+            p[len(prefix) :] for p in (*self.files, *self.folders, *self.links) if p.startswith(prefix) and p != prefix
+        ]
         return sorted({name.split("/")[0] for name in below if name})
 
     def glob(self, pattern: str, cwd: str) -> list[str]:

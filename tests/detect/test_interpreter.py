@@ -58,6 +58,18 @@ PROGRAMS = [
     "print('%s has %d' % ('a', 3), '{} and {:.2f}'.format('b', 1.5), 'x'.center(5, '*') + '|')\n",
     "print(len([]), abs(-3), min(4, 2), round(2.567, 1))\nprint(len(5))\n",
     "class Oops(Exception):\n    pass\n\n\ntry:\n    raise Oops('first')\nexcept Oops as e:\n    print('caught', e)\nraise ValueError\n",
+    "def f(a, *b, c=1, **d):\n    return a, b, c, d\n\n\nprint(f(1, 2, c=3, e=4), f(*[1], **{'c': 2}))\nf()\n",
+    "def f(a, b=1):\n    pass\n\n\nf(1, 2, 3)\n",
+    "class A:\n    n = 0\n\n    def __init__(self, x):\n        self.x = x\n\n    @property\n    def twice(self):\n        return self.x * 2\n\n    @staticmethod\n    def s():\n        return 's'\n\n    @classmethod\n    def make(cls):\n        return cls(7)\n\n    def __eq__(self, other):\n        return self.x == other.x\n\n    def __len__(self):\n        return 3\n\n    def __repr__(self):\n        return f'A({self.x})'\n\n\nclass B(A):\n    def __init__(self):\n        super().__init__(5)\n\n\nprint(B().twice, A.s(), A.make(), A(1) == A(1), len(A(0)), [B()], isinstance(B(), A))\nB().twise\n",
+    "import itertools, functools, collections\nprint(list(itertools.chain([1], 'a')), functools.reduce(lambda a, b: a + b, [1, 2]), collections.Counter('aab'))\nd = collections.deque([1, 2], maxlen=2)\nd.append(3)\nprint(d[0])\n",
+    "import re\nm = re.match(r'(\\w+)=(\\d+)', 'ab=12')\nprint(m.group(1), m.groups(), re.sub('a', lambda m: m.group().upper(), 'banana'), re.split(',', 'a,b'))\n",
+    "def g(n):\n    while n:\n        yield n\n        n -= 1\n\n\nprint(list(g(3)), sum(x * x for x in g(2)))\nfirst, *rest = g(3)\nprint(first, rest)\nprit(1)\n",
+    "from dataclasses import dataclass, field\n\n\n@dataclass\nclass P:\n    x: int\n    tags: list = field(default_factory=list)\n\n\np = P(1)\np.tags.append('a')\nprint(p, P(1) == P(1))\nP()\n",
+    "class C:\n    def __enter__(self):\n        print('in')\n        return self\n\n    def __exit__(self, *told):\n        print('out', told[0])\n        return True\n\n\nwith C() as c:\n    raise ValueError('x')\nprint('after')\n",
+    "try:\n    try:\n        1 / 0\n    except ZeroDivisionError:\n        raise\nexcept ArithmeticError as e:\n    print(type(e).__name__, e)\nx = 1\nx.append(2)\n",
+    "import sys\nsys.stdout.buffer.write(b'raw\\n')\nprint('text', file=sys.stderr)\nraise SystemExit('gone')\n",
+    "def count():\n    n = 0\n\n    def more():\n        nonlocal n\n        n += 1\n        return n\n\n    return more\n\n\nc = count()\nprint(c(), c())\na, b = [1, 2, 3]\n",
+    "print('h\u00e9llo'.upper(), len('na\u00efve'))\n",
     "a, b = 3, 4\nprint(a if a > b else b, a < b <= 4, not a, a and b, a or b, b in (1, 4))\nprint((a + b) * [1][0] / 0)\n",
 ]  # fmt: skip
 

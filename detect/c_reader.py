@@ -19,7 +19,12 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 SHELL_CALLS = frozenset(["system", "popen", "std::system"])
-EXEC_CALLS = re.compile(r"exec[lv]p?e?|posix_spawnp?")
+EXEC_CALLS = frozenset(
+    [
+        *("execl", "execle", "execlp", "execlpe", "execv", "execve", "execvp", "execvpe"),
+        *("posix_spawn", "posix_spawnp"),
+    ]
+)
 PRINT_CALLS = frozenset(
     [
         "printf",
@@ -55,7 +60,6 @@ _BUILDING = frozenset(
 )
 _POINTER = re.compile(r"\(?\s*\*\s*(\w+)\s*\)?\s*\(")
 _SLOT = re.compile(r"%[-+#0-9.*]*[a-zA-Z]+")
-_STRINGS = frozenset(["string_literal", "concatenated_string", "raw_string_literal"])
 _LEAVES = frozenset(
     [
         *("identifier", "field_identifier", "type_identifier", "primitive_type", "number_literal", "char_literal"),
@@ -66,10 +70,13 @@ _LEAVES = frozenset(
 """Nodes in which there is nothing to look at."""
 _ROLES = (
     *((kind, "leaf") for kind in sorted(_LEAVES)),
-    *((kind, "string") for kind in sorted(_STRINGS)),
+    ("identifier", "name"),
+    ("string_literal", "string"),
+    ("raw_string_literal", "raw string"),
+    ("concatenated_string", "strings"),
     ("call_expression", "call"),
-    ("init_declarator", "assign"),
-    ("assignment_expression", "assign"),
+    ("init_declarator", "declared"),
+    ("assignment_expression", "assigned"),
     ("binary_expression", "binary"),
     ("initializer_list", "list"),
 )
@@ -96,6 +103,8 @@ class CReader(TreeReader):
         """Variables that were given a known string."""
         self.ends: dict[str, str] = {}
         """Pointers to the end of a string that is being built, and the variable that holds it."""
+        self.role = trees.roles(language, _ROLES).get
+        """What a kind of node is looked at for, by its number."""
 
     def run(self) -> None:
         for match in _DEFINE.finditer(self.data):
@@ -114,27 +123,39 @@ class CReader(TreeReader):
         if len(self.data) > trees.MAX_BYTES:
             self.fact("opaque", "partly_read", (0, len(self.data)))
         self.sink.spend(6 * tree.root_node.descendant_count)
-        role = trees.roles(self.language, _ROLES).get
-        stack: list[tuple[Node, bool]] = [(tree.root_node, False)]
-        pop, push = stack.pop, stack.append
+        role = self.role
+        printed, outside = False, list[bool]()
+        """Whether strings are only printed or compared here, and in the calls around."""
+        stack: list[Node | None] = [tree.root_node]
+        pop = stack.pop
         while stack:
-            node, printed = pop()
+            node = pop()
+            if node is None:
+                printed = outside.pop()
+                continue
             kind = role(node.kind_id)
-            if kind == "leaf":
-                continue
-            if kind == "call":
-                printed = self._call(node)
-            elif kind == "string":
-                self._text(self._string(node), node, printed)
-                continue
-            elif kind == "assign":
-                self._assign(node)
-            elif kind == "binary" and self.language == "cpp":
-                self._text(self._string(node), node, printed)
-            elif kind == "list":
-                self._characters(node)
-            for child in reversed(node.named_children):
-                push((child, printed))
+            if kind is not None:
+                if kind in ("leaf", "name"):
+                    continue
+                if kind in ("string", "strings", "raw string"):
+                    self._text(self._string(node), node, printed)
+                    continue
+                if kind == "call":
+                    # the end of the call: what stands behind it is looked at as what stands before it
+                    stack.append(None)
+                    outside.append(printed)
+                    printed = self._call(node)
+                elif kind == "declared":
+                    self._assign(node, "declarator", "value")
+                elif kind == "assigned":
+                    self._assign(node, "left", "right")
+                elif kind == "list":
+                    self._characters(node)
+                elif self.language == "cpp":
+                    self._text(self._string(node), node, printed)
+            children = node.named_children
+            if children:
+                stack += children[::-1]
 
     def _text(self, text: str | None, node: Node, printed: bool) -> None:
         if text:
@@ -156,19 +177,18 @@ class CReader(TreeReader):
             name = match.group(1).decode("latin-1")
             if name in SHELL_CALLS:
                 self.inner(text, "shell", where, unit="sh")
-            elif EXEC_CALLS.fullmatch(name):
+            elif name in EXEC_CALLS:
                 self.program([text], where)
             elif text.startswith("/") and name not in PRINT_CALLS:
                 self.path(text, "read", "open", where)
 
-    def _assign(self, node: Node) -> None:
-        target = node.child_by_field_name("declarator") or node.child_by_field_name("left")
-        value = node.child_by_field_name("value") or node.child_by_field_name("right")
+    def _assign(self, node: Node, left: str, right: str) -> None:
+        target, value = node.child_by_field_name(left), node.child_by_field_name(right)
         if target is None or value is None:
             return
         name = self._source(target).strip("*& ").split("[")[0]
         called = self.data[value.start_byte : min(value.end_byte, value.start_byte + 40)].decode("latin-1").strip("& ")
-        if called in SHELL_CALLS or EXEC_CALLS.fullmatch(called):
+        if called in SHELL_CALLS or called in EXEC_CALLS:
             # called by another name from here on
             pointer = _POINTER.match(self._source(target)[:100])
             self.macros.setdefault(pointer[1] if pointer else name, called.encode("latin-1"))
@@ -210,7 +230,7 @@ class CReader(TreeReader):
                 self.fact("opaque", "unknown_script", node)
             else:
                 self.inner(known[0], "shell", node, unit="sh")
-        elif EXEC_CALLS.fullmatch(name):
+        elif name in EXEC_CALLS:
             words = [text for text in known if text is not None]
             if words:
                 self.program([words[0], *words[2:]], node)
@@ -221,23 +241,23 @@ class CReader(TreeReader):
 
     def _string(self, node: Node) -> str | None:
         """A string literal, several in a row, or a macro that is one; None when it is not known."""
-        kind = node.type
-        if kind == "string_literal":
-            source = self._source(node)
-            return unescape(source[source.find('"') + 1 : -1])
-        if kind == "raw_string_literal":
-            match = re.search(r'R"([^(]*)\((.*)\)\1"', self._source(node), re.S)
-            return match.group(2) if match else None
-        if kind == "concatenated_string":
-            return "".join(self._string(child) or UNKNOWN for child in node.named_children)
-        if kind == "identifier":
+        kind = self.role(node.kind_id)
+        if kind == "name":
             name = self._source(node)
             return self.variables.get(name) if name in self.variables else self._macro(name, 0)
-        if kind == "initializer_list":
+        if kind == "string":
+            source = self._source(node)
+            return unescape(source[source.find('"') + 1 : -1])
+        if kind == "raw string":
+            match = re.search(r'R"([^(]*)\((.*)\)\1"', self._source(node), re.S)
+            return match.group(2) if match else None
+        if kind == "strings":
+            return "".join(self._string(child) or UNKNOWN for child in node.named_children)
+        if kind == "list":
             return self._letters(node)
-        if kind == "binary_expression" and self.language == "cpp":
+        if kind == "binary" and self.language == "cpp":
             return self._sum(node)
-        if kind == "call_expression" and self._source(node).startswith(("std::string(", "string(")):
+        if kind == "call" and self.data.startswith((b"std::string(", b"string("), node.start_byte):
             arguments = node.child_by_field_name("arguments")
             return self._string(arguments.named_children[0]) if arguments and arguments.named_children else None
         return None

@@ -280,7 +280,8 @@ class Folder:
 
     def _comprehension(self, node: ast.GeneratorExp | ast.ListComp, depth: int) -> Value | None:
         """`[f(x) for x in <known list> if ...]`, up to three loops in one."""
-        if len(node.generators) > 3:
+        # what is gone through first is seldom known
+        if len(node.generators) > 3 or not isinstance(self.fold(node.generators[0].iter, depth), str | bytes | list):
             return None
         results: list = []
         inner = self.within({})
@@ -321,7 +322,7 @@ class Folder:
 
     def _call(self, node: ast.Call, depth: int) -> Value | None:
         dotted = self.dotted(node.func)
-        if not self._answers(node.func, dotted):
+        if not self._answers(node.func, dotted) or self._is_silent(node.func, dotted, depth):
             return None
         args = [self.fold(arg, depth) for arg in node.args[:32]]
         if dotted is not None and (function := _FUNCTIONS.get(dotted)) is not None:
@@ -355,6 +356,16 @@ class Folder:
         if isinstance(func, ast.Attribute):
             return func.attr in _METHODS or func.attr in self.functions
         return isinstance(func, ast.Lambda) or (isinstance(func, ast.Name) and func.id in self.functions)
+
+    def _is_silent(self, func: ast.expr, dotted: str | None, depth: int) -> bool:
+        """Whether `func` is a method of something that is not known, and nothing else."""
+        return (
+            isinstance(func, ast.Attribute)
+            and func.attr not in self.functions
+            and dotted not in _FUNCTIONS
+            and dotted not in _APPLYING
+            and self.fold(func.value, depth) is None
+        )
 
     def _reduced(self, node: ast.Call, args: list[Value | None]) -> Value | None:
         """`reduce(f, items)` with a function of the code, or one of `operator`."""

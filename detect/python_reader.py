@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import bisect
+import itertools
 import re
 from functools import lru_cache
 from typing import Any
@@ -149,6 +150,9 @@ def _compared(node: ast.Compare | ast.Dict | ast.MatchValue) -> list[ast.expr]:
     return parts + [e for p in parts if isinstance(p, ast.List | ast.Tuple | ast.Set) for e in p.elts]
 
 
+_NAMED = (ast.Attribute, ast.Name, ast.Call)
+_PLACED = (ast.expr, ast.stmt)
+_TEXTS = frozenset([str, bytes])
 _SILENT = frozenset(
     ["write", "append", "read", "readline", "readlines", "exit", "close", "add", "add_argument", "run", "strip"]
 )
@@ -205,6 +209,7 @@ class PythonReader(Reader["ast.AST | int"]):
                 if not isinstance(node, ast.AugAssign):
                     self._assign(node)
         calls = by_role["call"]
+        self._settle()
         for node in calls:
             name = self.dotted(node.func)
             if name in CODE_CALLS and node.args and (text := self.folder.text(node.args[0])):
@@ -214,22 +219,24 @@ class PythonReader(Reader["ast.AST | int"]):
                     if isinstance(part, ast.Import | ast.ImportFrom):
                         ast.copy_location(part, node)
                         self._learn(part)
+                        self._settle()
             elif name == "os.chdir" and node.args:
                 text = self.folder.text(node.args[0])
                 if text is not None and len(self.folders) < 8:
                     self.folders.append(resolve(text, self.folders[0]))
-        self.settled = {}
-        self.folder.settle()
         mentioned: set[int] = set()
         for node in calls:
             self._call(node, mentioned)
         for node in by_role["compare"]:
             mentioned.update(id(part) for part in _compared(node))
         for node in by_role["text"]:
-            if type(node) is ast.Constant and not isinstance(node.value, str | bytes):
-                continue
-            if id(node) not in self.docstrings:
+            if (type(node) is not ast.Constant or type(node.value) in _TEXTS) and id(node) not in self.docstrings:
                 self._text(node, mentioned)
+
+    def _settle(self) -> None:
+        """All aliases and constants are known: what an expression is found to be stays."""
+        self.settled = {}
+        self.folder.settle()
 
     def _loops(self, nodes: list[ast.For | ast.While]) -> bool:
         """Works out loops over what is known; True when that told something."""
@@ -399,9 +406,9 @@ class PythonReader(Reader["ast.AST | int"]):
                 command = known.get("args")
                 if isinstance(command, list) and name in PROGRAM_CALLS:
                     self.program([str(word) for word in command], node)
-        shown = tuple(t if t is not None else UNKNOWN for t in texts)
-        shown += tuple(f"{k}={v if v is not None else UNKNOWN}" for k, v in keywords.items())
-        self.fact("call", name, node, args=self._shown(node, shown))
+        shown = [self._shown(arg, text) for arg, text in zip(node.args, texts, strict=False)]
+        shown += [f"{k}={v if v is not None else UNKNOWN}" for k, v in keywords.items()]
+        self.fact("call", name, node, args=tuple(shown))
         last = name.rsplit(".", 1)[-1]
         built = isinstance(node.func, ast.Attribute) or name in self.folder.functions
         whole = self.folder.text(node) if built and last not in _SILENT else None
@@ -412,9 +419,9 @@ class PythonReader(Reader["ast.AST | int"]):
             ahead = ast.copy_location(ast.Call(node.args[0], node.args[1:], node.keywords), node)
             self._call(ahead, mentioned)
             name = function
-        carried = name.endswith(("Error", "Exception")) and ".args" in self.source
-        if (name in PRINT_CALLS and not carried) or (isinstance(node.func, ast.Attribute) and last in ROUTES):
-            mentioned.update(id(arg) for arg in node.args)
+        shows = name in PRINT_CALLS and not (name.endswith(("Error", "Exception")) and ".args" in self.source)
+        if shows or (last in ROUTES and isinstance(node.func, ast.Attribute)):
+            mentioned.update(map(id, node.args))
             return
         if name in ("__import__", "importlib.import_module") and texts and texts[0]:
             self.fact("import", texts[0], node)
@@ -436,19 +443,16 @@ class PythonReader(Reader["ast.AST | int"]):
                 if last in ("glob", "rglob") and texts and texts[0]:
                     self.path(f"{owner}/{texts[0]}", "list", name, node)
 
-    def _shown(self, node: ast.Call, shown: tuple[str, ...]) -> tuple[str, ...]:
-        """Arguments as strings; a dotted constant (`socket.AF_INET`) is shown by name, a tuple by its parts."""
-        result = list(shown)
-        for number, arg in enumerate(node.args[: len(shown)]):
-            if result[number] != UNKNOWN:
-                continue
-            if isinstance(arg, ast.Attribute | ast.Name | ast.Call):
-                result[number] = self.dotted(arg) or UNKNOWN
-            elif isinstance(value := self.folder.fold(arg), list):
-                result[number] = " ".join(str(item) for item in value[:16])
-            elif isinstance(value, int):
-                result[number] = str(value)
-        return tuple(result)
+    def _shown(self, arg: ast.expr, text: str | None) -> str:
+        """An argument as a string; a dotted constant (`socket.AF_INET`) is shown by name, a list by its parts."""
+        if text is not None and text != UNKNOWN:
+            return text
+        if isinstance(arg, _NAMED):
+            return self.dotted(arg) or UNKNOWN
+        value = self.folder.fold(arg)
+        if isinstance(value, list):
+            return " ".join(str(item) for item in value[:16])
+        return str(value) if isinstance(value, int) else UNKNOWN
 
     def _access(self, name: str, texts: list[str | None], keywords: dict[str, str | None]) -> Access:
         if name in ("open", "io.open", "codecs.open") or name.endswith(".open"):
@@ -457,7 +461,7 @@ class PythonReader(Reader["ast.AST | int"]):
         return _usual_access(name)
 
     def _programs(self, name: str, node: ast.Call, texts: list[str | None], keywords: dict[str, str | None]) -> None:
-        if name not in SHELL_CALLS and name not in PROGRAM_CALLS and EXEC_CALLS.fullmatch(name) is None:
+        if name not in SHELL_CALLS and name not in PROGRAM_CALLS and name not in EXEC_CALLS:
             return
         shell = any(
             k.arg == "shell" and isinstance(k.value, ast.Constant) and bool(k.value.value) for k in node.keywords
@@ -477,7 +481,7 @@ class PythonReader(Reader["ast.AST | int"]):
             if name.startswith("asyncio"):
                 words = [t if t is not None else UNKNOWN for t in texts]
             self.program(words, node)
-        elif EXEC_CALLS.fullmatch(name):
+        elif name in EXEC_CALLS:
             words: list[str] = []
             for arg in node.args:
                 folded = self.folder.fold(arg)
@@ -502,7 +506,7 @@ class PythonReader(Reader["ast.AST | int"]):
 
     def excerpt(self, where: ast.AST | int) -> str:
         """The source line of a node with carets below it, as CPython 3.11 prints it for code that comes from a file."""
-        if self.unit.startswith("<") or not isinstance(where, ast.expr | ast.stmt):
+        if self.unit.startswith("<") or not isinstance(where, _PLACED):
             return ""
         if self.lines is None:
             self.lines = self.source.split("\n")
@@ -519,12 +523,11 @@ class PythonReader(Reader["ast.AST | int"]):
     def located(self, where: ast.AST | int) -> tuple[tuple[int, int], int]:
         if isinstance(where, int):
             return self.origin.span, bisect.bisect_left(self.newlines, where) + 1
-        if self.origin.offset is None or not isinstance(where, ast.expr | ast.stmt):
+        if self.origin.offset is None or not isinstance(where, _PLACED):
             return self.origin.span, getattr(where, "lineno", 1)
         if self.starts is None:
-            self.starts = [0]
-            for line in self.source.encode("utf-8", "surrogateescape").split(b"\n"):
-                self.starts.append(self.starts[-1] + len(line) + 1)
+            lines = self.source.encode("utf-8", "surrogateescape").split(b"\n")
+            self.starts = list(itertools.accumulate([len(line) + 1 for line in lines], initial=0))
         start = self.starts[where.lineno - 1] + where.col_offset
         end = self.starts[(where.end_lineno or where.lineno) - 1] + (where.end_col_offset or where.col_offset)
         return self.span(start, end), where.lineno

@@ -32,7 +32,16 @@ PROGRAM_CALLS = frozenset(
         "pty.spawn",
     ]
 )
-EXEC_CALLS = re.compile(r"os\.(?:exec[lv]p?e?|spawn[lv]p?e?|posix_spawnp?)")
+EXEC_CALLS = frozenset(
+    [
+        *(
+            f"os.{start}{args}"
+            for start in ("exec", "spawn")
+            for args in ("l", "le", "lp", "lpe", "v", "ve", "vp", "vpe")
+        ),
+        *("os.posix_spawn", "os.posix_spawnp"),
+    ]
+)
 CODE_CALLS = frozenset(["exec", "eval", "compile", "builtins.exec", "builtins.eval", "builtins.compile"])
 PRINT_CALLS = frozenset(
     [

@@ -7,6 +7,7 @@ same as an earlier one are dropped before anything about their place is worked o
 from __future__ import annotations
 
 import bisect
+import itertools
 import re
 from collections.abc import Sequence
 from functools import lru_cache
@@ -201,11 +202,12 @@ class TreeReader(Reader["Node | Span"]):
         self.unit = ""
         self.data = data
         self.language = language
-        self._newlines: list[int] | None = None
+        self._ends: list[int] | None = None
+        """Where each line ends, with its line break."""
         self.harmless = b"/" in data and self.opens_nothing(data)
 
     def located(self, where: Node | Span) -> tuple[Span, int]:
-        if self._newlines is None:
-            self._newlines = [match.start() for match in re.finditer(rb"\n", self.data)]
+        if self._ends is None:
+            self._ends = list(itertools.accumulate([len(line) + 1 for line in self.data.split(b"\n")]))
         start, end = where if isinstance(where, tuple) else (where.start_byte, where.end_byte)
-        return self.span(start, end), bisect.bisect_left(self._newlines, start) + 1
+        return self.span(start, end), bisect.bisect_right(self._ends, start) + 1

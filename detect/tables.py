@@ -8,22 +8,20 @@ are known answers of the reference. Text in, numbers out; time grows with the te
 
 from __future__ import annotations
 
+import bisect
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 MAX_BYTES = 256 * 1024
-_LITERAL = re.compile(
-    rb"\"((?:[^\"\\\n]|\\.)*+)(?:\"|\Z|(?=\n)|\\)|'((?:[^'\\\n]|\\.)*+)(?:'|\Z|(?=\n)|\\)"
-    rb"|(?<![\w.])(?:(0x[0-9a-f]{6,16}|[0-9]{7,20})u?l{0,2}(?![\w.])|([a-z_]\w{0,40}+)(?=[ \t]{0,8}:[ \t]{0,8}[\"']))",
-    re.S | re.I,
-)
-"""A string (one that never ends takes the rest of its line), a large number, or a name that is a key."""
-_QUOTED = re.compile(rb"\"((?:[^\"\\\n]|\\.)*+)(?:\"|\Z|(?=\n)|\\)|'((?:[^'\\\n]|\\.)*+)(?:'|\Z|(?=\n)|\\)", re.S)
-"""The strings alone, which are found faster."""
-_UNQUOTED = re.compile(rb":[ \t]{0,8}[\"']|[0-9](?:[0-9]{6}|[xX][0-9a-fA-F])")
-"""What stands in or behind every literal that is no string."""
-_OPENS = re.compile(rb"[({\[][ \t\n]*$")
+_STRING = re.compile(rb"\"((?:[^\"\\\n]|\\.)*+)(?:\"|\Z|(?=\n)|\\)|'((?:[^'\\\n]|\\.)*+)(?:'|\Z|(?=\n)|\\)", re.S)
+"""A string; one that never ends takes the rest of its line."""
+_NUMBER = re.compile(rb"(?<![\w.])(0x[0-9a-f]{6,16}|[0-9]{7,20})u?l{0,2}(?![\w.])", re.I)
+_FIGURES = bytes(48 if 48 <= code < 58 else 32 for code in range(256))
+"""Every figure as a nought, all else as blanks."""
+_COLON = re.compile(rb":[ \t]{0,8}[\"']")
+_NAME = re.compile(rb"(?<![\w.])([a-z_]\w{0,40})[ \t]{0,8}\Z", re.I)
+"""A name that is a key: it stands before a colon and a string."""
 _BETWEEN = re.compile(
     rb"[lu]{0,3}\s*(?:[:,]|=>?|->|\)\s*[:{]?|\]\s*=)?"
     rb"(?:return|echo|printf|print|println|puts|fputs|write|emit|then|Some|Ok|String|fmt|System|out|console|log|process"
@@ -39,9 +37,14 @@ _UNESCAPED = {b"\\n": b"\n", b"\\t": b"\t", b'\\"': b'"', b"\\'": b"'", b"\\\\":
 
 
 class Table:
-    def __init__(self, pairs: Sequence[tuple[bytes, bytes]], size: int) -> None:
+    def __init__(self, pairs: Sequence[tuple[bytes, bytes]], data: bytes) -> None:
         self.pairs = pairs
-        self.size = size
+        self._data = data
+
+    @cached_property
+    def size(self) -> int:
+        """Bytes of code, without comments and blanks."""
+        return len(b"".join(_COMMENT.sub(b"", self._data).split())) if self.pairs else len(self._data)
 
     @property
     def entries(self) -> int:
@@ -70,24 +73,54 @@ def read_table(data: bytes) -> Table:
     data = data[:MAX_BYTES]
     pairs: list[tuple[bytes, bytes]] = []
     if data.count(b'"') + data.count(b"'") < 6:
-        return Table(pairs, len(data))
+        return Table(pairs, data)
     previous: re.Match[bytes] | None = None
-    literal = _QUOTED if _UNQUOTED.search(data) is None else _LITERAL
-    for match in literal.finditer(data):
-        if previous is not None and match.start() - previous.end() <= 60:
-            between = data[previous.end() : match.start()]
+    after = 0
+    for match in _literals(data):
+        start = match.start()
+        if previous is not None and start - after <= 60:
+            between = data[after:start]
             stripped = between.strip()
             # neighbours in a list are no pair: a comma counts behind a key that opens a bracket
-            opened = stripped != b"," or _OPENS.search(data, max(previous.start() - 40, 0), previous.start())
-            value = match.lastindex in (1, 2)
-            if value and stripped and opened and _BETWEEN.fullmatch(between):
+            opened = stripped != b"," or _opens(data, previous.start())
+            if stripped and opened and match.re is _STRING and _BETWEEN.fullmatch(between):
                 pairs.append((_text(previous), _text(match)))
                 previous = None
                 continue
-        previous = match
-    if not pairs:
-        return Table(pairs, len(data))
-    return Table(pairs, len(b"".join(_COMMENT.sub(b"", data).split())))
+        previous, after = match, _end(match)
+    return Table(pairs, data)
+
+
+def _literals(data: bytes) -> Iterable[re.Match[bytes]]:
+    """Strings, large numbers, and names that are keys, in the order in which they stand."""
+    strings = _STRING.finditer(data)
+    others: list[re.Match[bytes]] = []
+    if b"0x" in data or b"0X" in data or b"0000000" in data.translate(_FIGURES):
+        others += _NUMBER.finditer(data)
+    for colon in _COLON.finditer(data):
+        name = _NAME.search(data, max(colon.start() - 50, 0), colon.start())
+        if name is not None:
+            others.append(name)
+    if not others:
+        return strings
+    found = list(strings)
+    starts = [match.start() for match in found]
+
+    def outside(match: re.Match[bytes]) -> bool:
+        before = bisect.bisect(starts, match.start())
+        return not before or found[before - 1].end() <= match.start()
+
+    return sorted([*found, *filter(outside, others)], key=re.Match.start)
+
+
+def _opens(data: bytes, place: int) -> bool:
+    """Whether nothing stands between an opening bracket and `place`."""
+    return data[max(place - 40, 0) : place].rstrip(b" \t\n").endswith((b"(", b"{", b"["))
+
+
+def _end(match: re.Match[bytes]) -> int:
+    """Where a literal ends; blanks between a name and its colon are not the name's."""
+    return match.end(1) if match.re is _NAME else match.end()
 
 
 def _text(match: re.Match[bytes]) -> bytes:

@@ -60,11 +60,10 @@ _WORDS = (
     *(b"neddih/", b"re.sub", b"filter(", b"next("),
 )
 _PREFILTER = re.compile(
-    rb"[-+](?:[-+]\s*\(?\*|\s*(?:\d+|'.')\s*[);},])|\](?:\s*(?:[-+^]=|--|\+\+)|\s*[-+]\s*\w)"
-    rb"|\*\s*\w+\s*[-+]|\*\w+\)(?:--|\+\+)"
-    rb"|\[(?:\w*[+*%]\w*\]|\w+\[)|-\s*1\s*-|0x[0-9a-fA-F]{8}"
+    rb"[-+\]*\[0](?:(?<=[-+])(?:[-+]\s*\(?\*|\s*(?:\d+|'.')\s*[);},])|(?<=\])(?:\s*(?:[-+^]=|--|\+\+)|\s*[-+]\s*\w)"
+    rb"|(?<=\*)(?:\s*\w+\s*[-+]|\w+\)(?:--|\+\+))|(?<=\[)(?:\w*[+*%]\w*\]|\w+\[)|(?<=-)\s*1\s*-|(?<=0)x[0-9a-fA-F]{8})"
 )
-"""Something that computes with letters, or picks them one by one."""
+"""Something that computes with letters, or picks them one by one; it begins with one of few signs: that is fast."""
 _ARITHMETIC = re.compile(
     r"\^|charCodeAt|codePointAt|fromCharCode|fromCodePoint|o(?<=\bo)rd\(|c(?<=\bc)hr\(|as char|as u8|from_u32"
     r"|wrapping_|translate\(|to_bytes"
@@ -106,8 +105,8 @@ _NUMBERS = re.compile(rb"(?:" + _ONE + rb"\s*,\s*){3,}(?:" + _ONE + rb")?")
 _BETWEEN = re.compile(rb",\s*" + _ONE + rb"\s*,\s*" + _ONE + rb"\s*,")
 """What every list of numbers has in it; quickly looked for."""
 _INTEGER = re.compile(rb"(?<![\w.])(?:0[xX][0-9a-fA-F]{8,64}|[1-9]\d{8,60})(?![\w.])")
-_LONG = re.compile(rb"[1-9]\d{8}|0[xX][0-9a-fA-F]{8}")
-"""What every long integer begins with."""
+_FIGURES = bytes(48 if 48 <= code < 58 else 32 for code in range(256))
+"""Every figure as a nought, all else as blanks."""
 _FRAGMENTS = (b"/eva", b"eval/", b"/test/hid", b"refer", b"/evl", b"renc")
 """What a number must spell to be a piece of a name."""
 _NUMBER = re.compile(rb"0[xX]([0-9a-fA-F]{1,2})|(\d{1,3})|'((?:[^'\\\n]|\\.[0-9a-fA-F]*))'")
@@ -222,8 +221,10 @@ def _steps(text: bytes) -> tuple[bytes, bytes]:
 
 
 _WANTED = [(name, *_steps(name)) for name in HIDDEN]
-_TRACES = re.compile(b"|".join({re.escape(_steps(text)[0]) for name in HIDDEN for text in (name, name[::-1])}))
-_XOR_TRACES = re.compile(b"|".join({re.escape(_steps(text)[1]) for name in HIDDEN for text in (name, name[::-1])}))
+_SHORTEST = (b"/eval", b"eval/main", b"/test/", b"reference", b"/dev/tcp", b"sitecustomize", b"conftest.py")
+"""One of these stands in every name of `HIDDEN`."""
+_TRACES = {_steps(text)[0] for name in _SHORTEST for text in (name, name[::-1])}
+_XOR_TRACES = {_steps(text)[1] for name in _SHORTEST for text in (name, name[::-1])}
 """What any name of `HIDDEN`, forwards or backwards, leaves in the steps of a text that it stands in under one key."""
 
 
@@ -239,10 +240,8 @@ def _traced(data: bytes) -> bool:
     high = int.from_bytes(b"\x80" * size, "big")
     low = high ^ ((1 << 8 * size) - 1)
     apart = ((after | high) - (before & low)) ^ ((after ^ before ^ low ^ high) & high)
-    return (
-        _TRACES.search(apart.to_bytes(size, "big")) is not None
-        or _XOR_TRACES.search((after ^ before).to_bytes(size, "big")) is not None
-    )
+    differences, xored = apart.to_bytes(size, "big"), (after ^ before).to_bytes(size, "big")
+    return any([trace in differences for trace in _TRACES]) or any([trace in xored for trace in _XOR_TRACES])
 
 
 def undone(text: bytes, *, same: bool = False) -> bytes | None:
@@ -268,10 +267,12 @@ def undone(text: bytes, *, same: bool = False) -> bytes | None:
 
 def hidden_texts(data: bytes) -> Iterator[tuple[str, Span]]:
     """Literals and lists of numbers that are shifted names, undone, with their places."""
-    traced = b"/lave/" in data or b"neddih/tset/" in data or _traced(data)
-    for match in _STRING.finditer(data) if traced or b"\\" in data else ():
+    # a literal says what it says with the escapes in it undone
+    said = unescape(data.decode("latin-1")).encode("latin-1", "replace") if b"\\" in data else data
+    traced = b"/lave/" in said or b"neddih/tset/" in said or _traced(said)
+    for match in _STRING.finditer(data) if traced else ():
         raw = match[match.lastindex or 1]
-        if b" " in raw or not (traced or b"\\" in raw):
+        if b" " in raw:
             continue  # a sentence, or nothing that any key undoes
         text = unescape(raw.decode("latin-1")).encode("latin-1", "replace") if b"\\" in raw else raw
         found = undone(text) or undone(text[::-1])
@@ -279,13 +280,14 @@ def hidden_texts(data: bytes) -> Iterator[tuple[str, Span]]:
             yield found.decode("latin-1"), match.span()
         if b"/lave/" in text or b"neddih/tset/" in text:
             yield text[::-1].decode("latin-1"), match.span()
-    for match in _INTEGER.finditer(data) if _LONG.search(data) is not None else ():
+    long = b"0x" in data or b"0X" in data or b"000000000" in data.translate(_FIGURES)
+    for match in _INTEGER.finditer(data) if long else ():
         number = int(match[0], 0)
         raw = number.to_bytes((number.bit_length() + 7) // 8, "big")
         for text in (raw, raw[::-1]):
             if text.isascii() and any(part in text for part in _FRAGMENTS):
                 yield text.decode("latin-1"), match.span()
-    for match in _NUMBERS.finditer(data) if _BETWEEN.search(data) is not None else ():
+    for match in _lists(data):
         numbers = [
             int(first, 16)
             if first
@@ -297,6 +299,21 @@ def hidden_texts(data: bytes) -> Iterator[tuple[str, Span]]:
         found = undone(bytes(number & 255 for number in numbers).rstrip(b"\0"), same=True)
         if found is not None:
             yield found.rstrip(b"\0").decode("latin-1"), match.span()
+
+
+def _lists(data: bytes) -> Iterator[re.Match[bytes]]:
+    """Lists of numbers, each looked for where two numbers stand between commas."""
+    after = 0
+    between = _BETWEEN.search(data)
+    while between is not None:
+        # the first number stands before the comma, and may be a comma itself
+        start = data.rfind(b",", 0, max(data.rfind(b",", 0, between.start()), 0)) + 1
+        match = _NUMBERS.search(data, max(start, after))
+        if match is None:
+            return
+        yield match
+        after = match.end()
+        between = _BETWEEN.search(data, after)
 
 
 _PIECE = re.compile(rb"\"((?:[^\"\\\n]|\\.){0,64})\"|'((?:[^'\\\n]|\\.){0,64})'")

@@ -11,11 +11,13 @@ from __future__ import annotations
 import base64
 import binascii
 import codecs
+import itertools
 import re
 import zlib
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from detect.literals import one_of, words_of
 from detect.paths import UNKNOWN
 
 if TYPE_CHECKING:
@@ -69,6 +71,7 @@ _BACKWARDS = (
     *("ezimotsucetis", "tsetftnoc", "tsettinu", "DAOLERP_DL", "pvcexe", "nwaps", "cexe", "pct/ved/", "evrlovmt"),
 )
 """Names backwards, as they stand between quotes."""
+_ANY_BACKWARDS = one_of(_BACKWARDS)
 _BACKWARDS_AT = re.compile("[\"'`=\\s]([^\"'`\\s]*(?:" + "|".join(map(re.escape, _BACKWARDS)) + ")[^\"'`\\s]*)")
 _TOKEN = re.compile(r"[A-Za-z0-9+/_-]{8,}={0,6}")
 _HEXED = re.compile(r"(?:0x)?((?:[2-7][0-9a-fA-F]){5,512})")
@@ -82,8 +85,10 @@ _ESCAPE = re.compile(
     r"\\x([0-9a-fA-F]{2})|\\u00([0-9a-fA-F]{2})|\\u\{([0-9a-fA-F]{2})\}|\\0?([01][0-7]{2})|%([0-9a-fA-F]{2})|&#x([0-9a-fA-F]{2});|&#(\d{2,3});"
 )
 _HAS_ESCAPE = re.compile(
-    r"(?:\\x[2-7][0-9a-fA-F]|\\u00[2-7]|\\u\{[2-7]|\\0?[01][0-7]{2}|&#x?[0-9a-fA-F]{2,3};)|(?:%[2-7][0-9a-fA-F]){3}"
+    r"[\\&%](?:(?<=\\)(?:x[2-7][0-9a-fA-F]|u00[2-7]|u\{[2-7]|0?[01][0-7]{2})|(?<=&)#x?[0-9a-fA-F]{2,3};"
+    r"|(?<=%)[2-7][0-9a-fA-F](?:%[2-7][0-9a-fA-F]){2})"
 )
+"""It begins with one of three signs, and so is found fast."""
 _ONE = r"(?:0[xX][2-7][0-9a-fA-F]|1[0-2]\d|[4-9]\d|0?1?[0-7]{2})"
 _NUMBERS = re.compile(rf"(?<![\w.]){_ONE}(?:(?:\s*[,;|:]\s*|[ \t]+|\\+[xn0]?){_ONE}){{5,400}}(?![\w.])")
 _SOME = r"(?:\d{2,3}|0[xX][0-9a-fA-F]{2})[,;|: \t\\]+"
@@ -183,6 +188,7 @@ _ROTATED = tuple(
         *("unittest", "busybox", "coreutils", "import ", "os.system", "ctypes", "/etc/", "openssl", "wget ", "curl "),
     )
 )
+_ANY_ROTATED = one_of(_ROTATED)
 _UNPRINTABLE = re.compile(rb"[^\t\n\r -~]")
 
 
@@ -232,20 +238,28 @@ def _decoded(token: str) -> Iterator[bytes]:
         yield backwards
 
 
+def _tokens(text: str) -> Iterator[tuple[str, Span]]:
+    """What the tokens of a text say, with their places."""
+    told: dict[str, list[str]] = {}
+    for token in set(_TOKEN.findall(text)[: MAX_TOKENS + 1]):
+        # words of a language are not it, nor are names in the styles of programs
+        if token.isdigit() or (token[1:].islower() and not _HEXED.fullmatch(token)):
+            continue
+        said = [found for way in _decoded(token) if TELLING.search(found := way.decode("latin-1"))]
+        if said:
+            told[token] = said
+    if not told:
+        return
+    for match in itertools.islice(_TOKEN.finditer(text), MAX_TOKENS + 1):
+        yield from ((found, match.span()) for found in told.get(match[0], ()))
+
+
 def hidden(text: str, language: str) -> Iterator[tuple[str, Span]]:
     """Texts that stand in `text` in another spelling, and are names that nobody has a reason to hide."""
     if len(text) > MAX_BYTES:
         return
-    for number, match in enumerate(_TOKEN.finditer(text)):
-        if number > MAX_TOKENS:
-            break
-        token = match[0]
-        # words of a language are not it, nor are names in the styles of programs
-        if token.isdigit() or (token[1:].islower() and not _HEXED.fullmatch(token)):
-            continue
-        for way in _decoded(token):
-            if TELLING.search(found := way.decode("latin-1")):
-                yield found, match.span()
+    yield from _tokens(text)
+    words = words_of(text)
     # what the shell does with escapes its reader knows
     escapes = language != "shell" and any(sign in text for sign in _ESCAPE_SIGNS)
     after = 0
@@ -272,12 +286,10 @@ def hidden(text: str, language: str) -> Iterator[tuple[str, Span]]:
             if (found := _unlocked(match[0])) is not None:
                 yield found, (end + len(text[end : match.start()].rstrip()), match.end())
             end = match.end()
-    for word in _BACKWARDS:
-        if word in text:
-            for match in _BACKWARDS_AT.finditer(text):
-                if TELLING.search(found := match[1][::-1]) or match[1] in _BACKWARDS:
-                    yield found, match.span(1)
-            break
+    if _ANY_BACKWARDS.holds(words):
+        for match in _BACKWARDS_AT.finditer(text):
+            if TELLING.search(found := match[1][::-1]) or match[1] in _BACKWARDS:
+                yield found, match.span(1)
     if any(word in text for word in ("lave", "tset", "neddih", "corp")) and _TURNS.search(text) is not None:
         for match in _SHORT_BACKWARDS.finditer(text):
             # not where a test says what it is backwards
@@ -292,7 +304,7 @@ def hidden(text: str, language: str) -> Iterator[tuple[str, Span]]:
             or spelled[::-1].startswith(("/eval", "/test"))
         ):
             yield spelled, match.span()
-    for word in _ROTATED:
+    for word in _ROTATED if _ANY_ROTATED.holds(words) else ():
         if word in text:
             start = text.find(word)
             yield text[start : start + 60].translate(_ROT13), (start, start + len(word))

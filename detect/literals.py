@@ -119,13 +119,29 @@ class _Way(Generic[AnyStr]):
             (self._of_word.setdefault(max(whole, key=len).encode(), []) if whole else self._others).append(ready)
         self._words = frozenset(self._of_word)
 
+    def _standing(self, words: Words) -> list[bytes]:
+        """Of what matches begin with, what may stand in a text."""
+        return [start for word in words.all & self._words for start in self._of_word[word]] + self._others
+
+    def places(self, words: Words) -> list[int] | None:
+        """Where there may be matches; None where that is not known."""
+        if not self._anchored:
+            return None
+        find = words.text.find
+        found: list[int] = []
+        for start in self._standing(words):
+            place = find(start)
+            while place >= 0:
+                found.append(place)
+                place = find(start, place + 1)
+        return found
+
     def search(self, text: AnyStr, words: Words) -> re.Match[AnyStr] | None:
         """The leftmost match; `words` are those of `text`, in small letters where case does not matter."""
         if not self._anchored:
             return self.pattern.search(text)
         match, find, first = self.pattern.match, words.text.find, None
-        known = [start for word in words.all & self._words for start in self._of_word[word]]
-        for start in known + self._others if self._others else known:
+        for start in self._standing(words):
             place = find(start)
             while place >= 0 and (first is None or place < first.start()):
                 found = match(text, place)
@@ -220,7 +236,19 @@ class Finder(Generic[AnyStr]):
         return False
 
     def finditer(self, text: AnyStr) -> Iterator[re.Match[AnyStr]]:
-        return self.pattern.finditer(text) if self.may_match(text) else iter(())
+        ways, words = self._possible(text)
+        places: set[int] = set()
+        for way in ways:
+            known = way.places(words)
+            if known is None:
+                yield from self.pattern.finditer(text)
+                return
+            places.update(known)
+        end = 0
+        for place in sorted(places):
+            if place >= end and (found := self.pattern.match(text, place)) is not None:
+                yield found
+                end = found.end()
 
     def overlapping(self, text: AnyStr) -> Iterator[re.Match[AnyStr]]:
         """The matches of each alternative by itself."""

@@ -457,10 +457,10 @@ def _answer_like(key: bytes, value: bytes) -> bool:
     return _ANSWER_KEY.search(key) is not None and _ANSWER.search(value) is not None
 
 
-_OUTPUT: dict[str, tuple[re.Pattern[bytes], re.Pattern[bytes]]] = {
+_OUTPUT: dict[str, tuple[re.Pattern[bytes], Finder[bytes]]] = {
     "python": (
         re.compile(rb"\bprint\(|\bstdout(?:\.buffer)?\.write\("),
-        re.compile(
+        Finder(
             rb"(?:\bprint\(|\bstdout(?:\.buffer)?\.write\()\s*b?(?:\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]"
             rb"|\\.)*')\s*(?:,\s*(?:end|sep|file)\s*=\s*[^)\n]*)?\)"
         ),
@@ -469,7 +469,7 @@ _OUTPUT: dict[str, tuple[re.Pattern[bytes], re.Pattern[bytes]]] = {
         re.compile(
             rb"\b(?:puts|printf|fputs|putchar|fputc|putc|fwrite|write|fprintf|putchar_unlocked)\s*\(|\bcout\s*<<"
         ),
-        re.compile(
+        Finder(
             rb"\bputs\s*\(\s*\"(?:[^\"\\\n]|\\.)*\"\s*\)|\bprintf\s*\(\s*\"(?:[^\"\\\n%]|\\.|%%)*\"\s*\)"
             rb"|\bfputs\s*\(\s*\"(?:[^\"\\\n]|\\.)*\"\s*,\s*stdout\s*\)|\bcout\s*<<\s*\"(?:[^\"\\\n]"
             rb"|\\.)*\"\s*(?:<<\s*(?:std::)?endl\s*|<<\s*'\\n'\s*)?;|\b(?:fputs|fprintf|write"
@@ -478,7 +478,7 @@ _OUTPUT: dict[str, tuple[re.Pattern[bytes], re.Pattern[bytes]]] = {
     ),
     "go": (
         re.compile(rb"\bfmt\.(?:Print|Fprint)\w*\(|\bos\.Stdout\.\w+\(|\bWrite(?:String|Byte|Rune)?\("),
-        re.compile(
+        Finder(
             rb"\bfmt\.(?:Print|Println|Printf)\(\s*(?:\"(?:[^\"\\\n]|\\.)*\"|`[^`]*`)\s*\)"
             rb"|\bos\.Stdout\.WriteString\(\s*\"(?:[^\"\\\n]|\\.)*\"\s*\)"
             rb"|\bfmt\.Fprint\w*\(\s*os\.Stderr[^;\n]*\)"
@@ -486,15 +486,15 @@ _OUTPUT: dict[str, tuple[re.Pattern[bytes], re.Pattern[bytes]]] = {
     ),
     "rust": (
         re.compile(rb"\bprint(?:ln)?!\s*\(|\bwrite(?:ln|_all)?!?\s*\("),
-        re.compile(rb"\bprint(?:ln)?!\s*\(\s*\"(?:[^\"\\\n{}]|\\.)*\"\s*\)"),
+        Finder(rb"\bprint(?:ln)?!\s*\(\s*\"(?:[^\"\\\n{}]|\\.)*\"\s*\)"),
     ),
     "java": (
         re.compile(rb"\bout\s*\.\s*(?:print\w*|write|format)\s*\("),
-        re.compile(rb"\bout\s*\.\s*print(?:ln)?\s*\(\s*\"(?:[^\"\\\n]|\\.)*\"\s*\)"),
+        Finder(rb"\bout\s*\.\s*print(?:ln)?\s*\(\s*\"(?:[^\"\\\n]|\\.)*\"\s*\)"),
     ),
     "javascript": (
         re.compile(rb"\bconsole\.log\(|\bstdout\.write\(|\bwriteSync\(|\bwriteFileSync\("),
-        re.compile(
+        Finder(
             rb"(?:\bconsole\.log\(|\bstdout\.write\()\s*(?:\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`[^`$]*`)\s*\)"
         ),
     ),
@@ -503,7 +503,7 @@ _OUTPUT: dict[str, tuple[re.Pattern[bytes], re.Pattern[bytes]]] = {
             rb"(?m)(?:^|[;&|)({]|\bthen|\bdo|\belse)[ \t]*(?:echo|printf|cat|awk|sed|sort|tr|cut|seq|exec"
             rb"|head|tail|paste|od|bc|expr|tee|grep|python3?|perl)\b"
         ),
-        re.compile(
+        Finder(
             rb"\b(?:echo|printf)(?:\s+-\w+)*(?:\s+(?:'[^'\n]*'|\"[^\"$`\n]*\""
             rb"|[\w.,:/%\\+-]+))+\s*(?:>&2)?\s*(?=;|\n|\}|\)|&&|$)"
         ),
@@ -585,11 +585,13 @@ def answers(language: str, data: bytes) -> Span | None:
     """Where the outputs of a program are typed in, instead of worked out."""
     if (blob := _unreadable(data)) is not None:
         return blob
-    if _SIMPLE_HASH.occurs(data) and len(set(_HEX.pattern.findall(data)) - _HASH_OWN) >= 3:
+    hexed = b"0x" in data or b"0X" in data
+    if hexed and _SIMPLE_HASH.occurs(data) and len(set(_HEX.pattern.findall(data)) - _HASH_OWN) >= 3:
         found = _HEX.search(data)
         assert found is not None
         return found.span()
-    mixes = _BIG.search(data) is not None and _MIXING.occurs(data)
+    mixes = _MIXING.occurs(data) and _BIG.search(data) is not None
+    asks = _ASKS.occurs(data)
     cases = list(_CASE_DIGEST.finditer(data)) if mixes else []
     if len(cases) >= 3:
         return cases[0].start(), cases[-1].end()
@@ -605,7 +607,7 @@ def answers(language: str, data: bytes) -> Span | None:
             or sum(1 for key, value in _pairs(data) if len(key) > 1 and key != value) >= 2
         ):
             return found.span()
-    if data.count(b'"') + data.count(b"'") >= 6 and _ASKS.occurs(data):
+    if asks and data.count(b'"') + data.count(b"'") >= 6:
         pairs = list(_pairs(data))
         alike = [pair for pair in pairs if _answer_like(*pair)]
         if len(alike) >= 3 and 2 * len(alike) > len(pairs):
@@ -614,8 +616,8 @@ def answers(language: str, data: bytes) -> Span | None:
             return 0, len(data)
         if mixes and sum(_digest(key) and len(value) > 1 for key, value in pairs) >= 3:
             return 0, len(data)
-    if (forms := _OUTPUT.get(language)) is not None and _ASKS.occurs(data):
-        fixed = [found for found in forms[1].finditer(data)]
+    if asks and (forms := _OUTPUT.get(language)) is not None:
+        fixed = list(forms[1].finditer(data))
         telling = [found for found in fixed if re.search(rb"[\"'` ][^\n]*\d", found[0]) and b"stderr" not in found[0]]
         if len(telling) >= 3 and len(forms[0].findall(data)) <= sum(len(forms[0].findall(found[0])) for found in fixed):
             return telling[0].start(), telling[-1].end()
@@ -668,11 +670,21 @@ _PATTERNED = re.compile(
 """The reference, each letter by itself or as a pattern that stands for one."""
 
 
+def _is_spaced(data: bytes) -> bool:
+    """Whether letters of a name stand at equal distances: what `_SPACED` finds has between two of them one text."""
+    return any(
+        name in data[start::step]
+        for name, widest in ((b"reference", 4), (b"eval/", 3))
+        for step in range(2, widest + 2)
+        for start in range(step)
+    )
+
+
 def spelled(data: bytes) -> Span | None:
     """Where the reference or a folder of the evaluation is named backwards, in another code, or by a pattern."""
     if (found := _SPELLED.search(data)) is not None:
         return found.span()
-    if b"r" in data and (found := _SPACED.search(data)) is not None and b"reference" not in found[0]:
+    if _is_spaced(data) and (found := _SPACED.search(data)) is not None and b"reference" not in found[0]:
         return found.span()
     if b"[" not in data and b"?" not in data and b"." not in data:
         return None

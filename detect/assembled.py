@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from functools import cached_property, lru_cache
 from operator import sub, xor
 
+from detect.literals import Finder
 from detect.shell_expand import unescape
 
 Span = tuple[int, int]
@@ -116,7 +117,9 @@ _ASSIGNMENT = re.compile(r"=(?<![=!<>]=)(?![=>])\s*+([^;\n]{1,400}(?:\n\s*\.[^;\
 _TARGET = re.compile(r"([A-Za-z_]\w*+)\s*+(?:\[[^\]\n]{0,80}\]\s*+)?(?::[\w<>\[\]&; ]++)?[-:+^|&%]?$")
 """What stands to the left of an assignment."""
 _FIRST_LETTER = re.compile(r"[A-Za-z_]\w*")
-_ASSIGNING = ("-", "+", "^", "|", "&", "%")
+_ASSIGNING = ("-", ":", "+", "^", "|", "&", "%")
+_NO_TYPE = re.compile(r"[^:\w<>\[\]&; ]")
+"""What stands in no type between a name's colon and the assignment."""
 _MUTATION = re.compile(
     r"(?<!\w)([A-Za-z_]\w{0,60}+)\s{0,8}+(?:\[[^\]\n]{0,80}\])?\)?\s*(?:[-+^|%]=\s*[^;\n]{1,80}|--|\+\+)|(?:--|\+\+)\s*\(?\*\s*([A-Za-z_]\w*)"
 )
@@ -179,24 +182,11 @@ _CALLS = {
     ),
 }
 _CALLS["cpp"] = _CALLS["c"]
-_OPENING_WORDS = (
-    "open(",
-    "exec",
-    "eval(",
-    "import",
-    "Path(",
-    ".system(",
-    "listdir(",
-    "spawn",
-    "subprocess.",
-    "runpy.",
-)
-"""What Python needs one of on the line of such a call."""
 
 
 @lru_cache(maxsize=16)
-def _opening(language: str) -> re.Pattern[str] | None:
-    return re.compile(_CALLS[language]) if language in _CALLS else None
+def _opening(language: str) -> Finder[str] | None:
+    return Finder(_CALLS[language]) if language in _CALLS else None
 
 
 _OPERATORS = re.compile(
@@ -365,7 +355,7 @@ def assembled(data: bytes, language: str) -> Span | None:
     text = data.decode("latin-1")
     calls = [
         (match.span(), _inside(text, match.end()))
-        for match in _openings(opening, text, language)
+        for match in opening.finditer(text)
         if not _WRITES.match(text, match.end())
     ][:32]
     calls = [(span, given) for span, given in calls if _open_ended(_bare(given))]
@@ -379,19 +369,6 @@ def assembled(data: bytes, language: str) -> Span | None:
         if origin is not None and _LITERAL.search(origin) and _arithmetic(_bare(origin)):
             return span
     return None
-
-
-def _openings(opening: re.Pattern[str], text: str, language: str) -> Iterator[re.Match[str]]:
-    if language != "python":
-        yield from opening.finditer(text)
-        return
-    # these calls stand on one line, and few lines can have any
-    words = [word for word in _OPENING_WORDS if word in text]
-    start = 0
-    for line in text.split("\n") if words else ():
-        if "(" in line and any(word in line for word in words):
-            yield from opening.finditer(text, start, start + len(line))
-        start += len(line) + 1
 
 
 def _bare(text: str) -> str:
@@ -433,12 +410,15 @@ def _inside(text: str, start: int) -> str:
 
 def _target(left: str) -> str | None:
     """The name that `left`, the text before `=`, assigns to."""
-    if ":" in left or "]" in left or left.endswith("\n"):
-        target = _TARGET.search(left)
-        return None if target is None else target[1]
+    given = left
     # a name, perhaps with an operator behind it
     if left.endswith(_ASSIGNING):
         left = left[:-1]
+    left = left.rstrip()
+    typed = ":" in left and _NO_TYPE.search(left, left.rindex(":")) is None
+    if typed or left.endswith("]") or given.endswith("\n"):
+        target = _TARGET.search(given)
+        return None if target is None else target[1]
     words = left.rsplit(None, 1)
     if words and words[-1].isascii() and words[-1].isidentifier():
         return words[-1]

@@ -109,14 +109,14 @@ class _Way(Generic[AnyStr]):
         self._of_word: dict[bytes, list[bytes]] = {}
         self._others: list[bytes] = []
         folded = bool(pattern.flags & re.IGNORECASE)
-        # positions are those of bytes
-        known = starts(pattern) if isinstance(pattern.pattern, bytes) else None
-        self._anchored = known is not None
-        for given, left, right in known or ():
+        known = starts(pattern)
+        self._anchored = known is not None and all(text.isascii() for text, _, _ in known)
+        for given, left, right in known if known is not None and self._anchored else ():
             text = given.lower() if folded else given
             whole = _whole_words(text, left, right)
-            ready = text.encode("latin-1")
-            (self._of_word.setdefault(max(whole, key=len).encode(), []) if whole else self._others).append(ready)
+            (self._of_word.setdefault(max(whole, key=len).encode(), []) if whole else self._others).append(
+                text.encode()
+            )
         self._words = frozenset(self._of_word)
 
     def _standing(self, words: Words) -> list[bytes]:

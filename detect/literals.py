@@ -33,7 +33,7 @@ class Words:
         self.all = frozenset((text.translate(_LETTERS) if joined is None else joined).split())
         self.joined = b" ".join(self.all)
         """All of them in a row: a part of a word is found there faster than in the text."""
-        self._named: dict[Finder, list[int]] = {}
+        self._ways = 0
         self._asked = 0
 
     @cached_property
@@ -41,18 +41,13 @@ class Words:
         """Those of the text in small letters."""
         return Words(self.text.lower(), self.joined.lower())
 
-    def named(self, finder: Finder) -> list[int]:
-        """Which ways of `finder` one of the words is for; worked out for all finders at once."""
-        if self._asked != Finder.ready:
-            self._asked = Finder.ready
-            self._named = {}
-            for word in self.all & Finder.of_word.keys():
-                for one, number in Finder.of_word[word]:
-                    self._named.setdefault(one, []).append(number)
-        return self._named.get(finder, _NONE)
-
-
-_NONE: list[int] = []
+    def ways(self) -> int:
+        """The ways of all finders that one of the words is for, as bits."""
+        if self._asked != Finder.known:
+            self._asked, self._ways = Finder.known, 0
+            for word in self.all & Finder.words:
+                self._ways |= Finder.of_word[word]
+        return self._ways
 
 
 @lru_cache(maxsize=256)
@@ -155,10 +150,11 @@ class _Way(Generic[AnyStr]):
 class Finder(Generic[AnyStr]):
     """A pattern that is asked as a compiled one is, and answers faster where there is little to be found."""
 
-    ready: ClassVar[int] = 0
-    """How many are ready to be asked."""
-    of_word: ClassVar[dict[bytes, list[tuple[Finder, int]]]] = {}
-    """The ways of all of them that a word is needed for, by number."""
+    known: ClassVar[int] = 0
+    """How many ways to match all of them have."""
+    of_word: ClassVar[dict[bytes, int]] = {}
+    """The ways for which a word is enough to be tried, as bits."""
+    words: ClassVar[frozenset[bytes]] = frozenset()
 
     def __init__(self, pattern: AnyStr | re.Pattern[AnyStr], flags: int = 0, *, tail: AnyStr | None = None) -> None:
         """`tail` stands behind `pattern`, and is looked for before the whole is, as it is found faster."""
@@ -177,27 +173,39 @@ class Finder(Generic[AnyStr]):
         return [(way, clauses) for way, choices in ways for clauses in choices]
 
     @cached_property
-    def _others(self) -> tuple[list[int], list[tuple[bytes, int]], list[tuple[bytes, int]]]:
-        """Numbers of the ways that are always possible, and those by parts of words and by texts."""
-        found: tuple[list[int], list[tuple[bytes, int]], list[tuple[bytes, int]]] = [], [], []
+    def _first(self) -> int:
+        """The number of the first of the ways among those of all; where it is asked for, the others learn of them."""
+        first = Finder.known
+        Finder.known += len(self._ways)
         for number, (_, clauses) in enumerate(self._ways):
-            if not clauses:
-                found[0].append(number)
-                continue
-            for word in clauses[0].words:
-                Finder.of_word.setdefault(word, []).append((self, number))
-            found[1].extend((part, number) for part in clauses[0].parts)
-            found[2].extend((text, number) for text in clauses[0].texts)
-        Finder.ready += 1
-        return found
+            for word in clauses[0].words if clauses else ():
+                Finder.of_word[word] = Finder.of_word.get(word, 0) | 1 << (first + number)
+        Finder.words = frozenset(Finder.of_word)
+        return first
+
+    @cached_property
+    def _others(self) -> tuple[list[int], list[tuple[bytes, int]], list[tuple[bytes, int]], int]:
+        """Numbers of the ways that are always possible, those by parts of words and by texts, and all as bits."""
+        needs = [(number, clauses[0]) for number, (_, clauses) in enumerate(self._ways) if clauses]
+        return (
+            [number for number, (_, clauses) in enumerate(self._ways) if not clauses],
+            [(part, number) for number, clause in needs for part in clause.parts],
+            [(text, number) for number, clause in needs for text in clause.texts],
+            (1 << len(self._ways)) - 1,
+        )
 
     def _possible(self, text: AnyStr) -> tuple[list[_Way[AnyStr]], Words]:
         """The ways in which `text` can be matched, and its words."""
-        always, parts, texts = self._others
+        always, parts, texts, every = self._others
+        first = self._first
         words = words_of(text)
         if self._folded:
             words = words.lowered
-        numbers = always + words.named(self)
+        numbers = always.copy()
+        ways = words.ways() >> first & every
+        while ways:
+            numbers.append((ways & -ways).bit_length() - 1)
+            ways &= ways - 1
         if parts:
             joined = words.joined
             numbers += [number for part, number in parts if part in joined]

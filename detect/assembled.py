@@ -159,12 +159,12 @@ _WRITES = re.compile(r"[^;\n]{0,120},\s*[rb]?[\"'][wax]b?\+?[\"']|[^;\n]{0,120}O
 """A file that is opened to be written: the names of what `split` writes are counted up letter by letter."""
 _CALLS = {
     "c": (
-        r"(?:\b(?:fopen(?:64)?|freopen|open(?:64|at)?|popen|system|exec[lv]p?e?|dlopen|dlsym"
-        r"|posix_spawnp?|opendir)\s*\(|\bi?fstream\s+\w+\s*[({])"
+        r"\b(?:fopen(?:64)?|freopen|open(?:64|at)?|popen|system|exec[lv]p?e?|dlopen|dlsym"
+        r"|posix_spawnp?|opendir)\s*\(|\bi?fstream\s+\w+\s*[({]"
     ),
     "go": (
-        r"\b(?:os\.(?:Open|ReadFile|OpenFile|ReadDir|Symlink|Link|StartProcess)|\w*exec\.Command"
-        r"|syscall\.(?:Exec|Open)|ioutil\.\w+|plugin\.Open|net\.Dial)\("
+        r"\b(?:os\.(?:Open|ReadFile|OpenFile|ReadDir|Symlink|Link|StartProcess)"
+        r"|syscall\.(?:Exec|Open)|ioutil\.\w+|plugin\.Open|net\.Dial)\(|\b\w*exec\.Command\("
     ),
     "rust": r"\b(?:fs::(?:read\w*|copy)|File::open|read_to_string|Command::new|TcpStream::connect|read_dir)\(",
     "java": (
@@ -177,8 +177,8 @@ _CALLS = {
         r"|import|readdir(?:Sync)?|eval|Function)\("
     ),
     "python": (
-        r"(?:(?<![\w.])(?:open|exec|eval|__import__|(?:importlib\.)?import_module|Path|(?:\w+\.)?Popen)\("
-        r"|\bos\.(?:open|exec\w+|system|popen|listdir|spawn\w+)\(|\bsubprocess\.\w+\(|\brunpy\.\w+\()"
+        r"(?<![\w.])(?:open|exec|eval|__import__|(?:importlib\.)?import_module|Path|Popen)\(|(?<![\w.])\w+\.Popen\("
+        r"|\bos\.(?:open|exec\w+|system|popen|listdir|spawn\w+)\(|\bsubprocess\.\w+\(|\brunpy\.\w+\("
     ),
 }
 _CALLS["cpp"] = _CALLS["c"]
@@ -354,9 +354,7 @@ def assembled(data: bytes, language: str) -> Span | None:
         return None
     text = data.decode("latin-1")
     calls = [
-        (match.span(), _inside(text, match.end()))
-        for match in opening.finditer(text)
-        if not _WRITES.match(text, match.end())
+        (match.span(), _inside(text, match.end())) for match in opening.finditer(text) if not _writes(text, match.end())
     ][:32]
     calls = [(span, given) for span, given in calls if _open_ended(_bare(given))]
     if not calls:
@@ -385,6 +383,14 @@ def _arithmetic(bare: str) -> bool:
 
 def _input(bare: str) -> bool:
     return any(word in bare for word in _INPUT_WORDS) and _INPUT.search(bare) is not None
+
+
+def _writes(text: str, place: int) -> bool:
+    """Whether the call whose arguments begin at `place` opens a file to write it."""
+    # the mode stands behind a comma
+    if text.find(",", place, place + 121) < 0 and text.find("O_CREAT", place, place + 127) < 0:
+        return False
+    return _WRITES.match(text, place) is not None
 
 
 def _open_ended(given: str) -> bool:

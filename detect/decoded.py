@@ -278,14 +278,11 @@ def hidden(text: str, language: str) -> Iterator[tuple[str, Span]]:
     if _NUMBER_AHEAD.search(text) is not None:
         for match in _NUMBERS.finditer(text):
             yield from ((found, match.span()) for found in _numbers(match[0]) if TELLING.search(found))
-    if (ahead := _LISTED_AHEAD.search(text)) is not None:
-        # the first item stands before the comma: a number, and a type or a cast before that
-        end, number = 0, len(text[: ahead.start()].rstrip()) - 6
-        start = max(len(text[: max(number, 0)].rstrip()) - 10, 0)
-        for match in _LISTED.finditer(text, start):
-            if (found := _unlocked(match[0])) is not None:
-                yield found, (end + len(text[end : match.start()].rstrip()), match.end())
-            end = match.end()
+    end = 0
+    for match in _lists(text):
+        if (found := _unlocked(match[0])) is not None:
+            yield found, (end + len(text[end : match.start()].rstrip()), match.end())
+        end = match.end()
     if _ANY_BACKWARDS.holds(words):
         for match in _BACKWARDS_AT.finditer(text):
             if TELLING.search(found := match[1][::-1]) or match[1] in _BACKWARDS:
@@ -308,6 +305,20 @@ def hidden(text: str, language: str) -> Iterator[tuple[str, Span]]:
         if word in text:
             start = text.find(word)
             yield text[start : start + 60].translate(_ROT13), (start, start + len(word))
+
+
+def _lists(text: str) -> Iterator[re.Match[str]]:
+    """Lists of bytes, each looked for where most of one stands behind a comma."""
+    after = 0
+    while (ahead := _LISTED_AHEAD.search(text, after)) is not None:
+        # the first item stands before the comma: a number, and a type or a cast before that
+        number = len(text[after : ahead.start()].rstrip()) - 6
+        start = after + max(len(text[after : after + max(number, 0)].rstrip()) - 10, 0)
+        match = _LISTED.search(text, start)
+        if match is None:
+            return
+        yield match
+        after = match.end()
 
 
 def _unlocked(listed: str) -> str | None:

@@ -260,8 +260,13 @@ class Finder(Generic[AnyStr]):
 
     def overlapping(self, text: AnyStr) -> Iterator[re.Match[AnyStr]]:
         """The matches of each alternative by itself."""
-        for way in self._possible(text)[0]:
-            yield from way.pattern.finditer(text)
+        ways, words = self._possible(text)
+        for way in ways:
+            places = way.places(words)
+            if places is None:
+                yield from way.pattern.finditer(text)
+            else:
+                yield from filter(None, (way.pattern.match(text, place) for place in sorted(set(places))))
 
 
 def clauses_of(pattern: re.Pattern[AnyStr]) -> list[tuple[Clause, ...]]:

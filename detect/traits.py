@@ -545,18 +545,20 @@ _WORD = re.compile(rb"\w+")
 
 def _keyed(data: bytes) -> bool:
     """Whether the whole argument list is looked up somewhere."""
+    names: set[bytes] = set()
     for match in _JOINED.overlapping(data):
         start = data.rfind(b"\n", 0, match.start()) + 1
         before = data[start : match.start()]
         if _KEY_BEFORE.search(before):
             return True
         bound = _BOUND_BEFORE.search(before)
-        if bound is not None and (
-            any(found[1] == bound[1] for found in _KEYED_BY.finditer(data))
-            or any(word.endswith(bound[1]) for found in _COMPARED_BY.finditer(data) for word in _WORD.findall(found[1]))
-        ):
-            return True
-    return False
+        if bound is not None:
+            names.add(bound[1])
+    if not names:
+        return False
+    return any(found[1] in names for found in _KEYED_BY.finditer(data)) or any(
+        word.endswith(tuple(names)) for found in _COMPARED_BY.finditer(data) for word in _WORD.findall(found[1])
+    )
 
 
 _BLOB = re.compile(

@@ -41,7 +41,7 @@ def start(player: Player, path: str, words: list[str], node: Simple) -> Answer:
     if not file.executable:
         return "", f"{player.prefix()}{words[0]}: Permission denied\n", 126
     if file.runs is not None:
-        return file.runs[0], "", file.runs[1]
+        return file.runs.run(player, words)
     first = file.text.split("\n", 1)[0]
     if re.match(r"#!\s*/(usr/)?bin/(env )?(ba)?sh\b", first):
         dialect = "bash" if "bash" in first else "dash"
@@ -321,8 +321,11 @@ def _compile(player: Player, words: list[str], node: Simple) -> Answer:
     said, prints = "", None
     if not plus and not clang and len(found) == 1 and language in ("", "c"):
         warnings = any(word in ("-Wall", "-Wextra") for word in words)
+        parameters = re.search(r"main\s*\(\s*int (\w+)(?:, *(?:const )?char *\*+ *(\w+)(?:\[\])?)?\)", found[0])
         if "-Wextra" in words and re.search(r"main\s*\(\s*int", found[0]):
-            raise Unsure
+            named = [name for name in parameters.groups() if name] if parameters else [""]
+            if any(len(re.findall(rf"\b{name}\b", found[0])) < 2 for name in named):
+                raise Unsure  # one that is not used is warned of
         made = script_c.compile_c(
             found[0], "<stdin>" if sources[0] == "-" else sources[0], warnings=warnings, linked=not only,
             header=lambda name: player.world.is_file(player.resolve(name)),
@@ -330,7 +333,15 @@ def _compile(player: Player, words: list[str], node: Simple) -> Answer:
         if made.fails:
             work.update(("assembled", "linked") if "collect2:" in made.said else ())
             return "", made.said, 1
-        said, prints = made.said, made.runs or _prints(found[0])
+        said, prints = made.said, made.runs
+    if plus and len(found) == 1:
+        made = script_c.compile_cpp(
+            found[0], "<stdin>" if sources[0] == "-" else sources[0],
+            header=lambda name: player.world.is_file(player.resolve(name)),
+        )  # fmt: skip
+        if made.fails:
+            return "", made.said, 1
+        prints = made.runs if not only else None
     work["assembled"] += only != "-fsyntax-only"
     if error := player.world.writable(player.resolve(output)):
         if only == "-c":
@@ -359,25 +370,6 @@ def _absent_header(player: Player, sources: list[str], texts: list[str]) -> str 
                 where = f"<stdin>:{number}:{len(match[1]) + 1}"
                 return f"{where}: fatal error: {match[2]}: {fake_words.NOT_FOUND}\ncompilation terminated.\n"
     return None
-
-
-def _prints(code: str) -> tuple[str, int] | None:
-    """What a program prints whose `main` only prints literals; None if it does more."""
-    main = re.search(r"int\s+main\s*\([^)]*\)\s*\{(.*)\}\s*\Z", code, re.S)
-    if main is None or re.search(r"\b(if|for|while|switch|goto|do)\b|[?{}]", main.group(1)):
-        return None
-    out, status = "", 0
-    for statement in main.group(1).split(";"):
-        statement = statement.strip()
-        if match := re.fullmatch(r"(puts|printf)\s*\(\s*\"((?:[^\"\\%]|\\[nt\"\\])*)\"\s*\)", statement):
-            text = re.sub(r"\\(.)", lambda m: {"n": "\n", "t": "\t"}.get(m.group(1), m.group(1)), match.group(2))
-            out += text + ("\n" if match.group(1) == "puts" else "")
-        elif match := re.fullmatch(r"return\s+(\d+)", statement):
-            status = int(match.group(1))
-            break
-        elif statement:
-            return None
-    return out, status
 
 
 TOOLS: dict[str, Tool] = {

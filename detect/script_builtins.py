@@ -47,7 +47,7 @@ def _printf(player: Player, words: list[str], node: Simple) -> Answer:
     text = ""
     while True:
         before = len(values)
-        text += _formatted(form, values)
+        text += _once(form, values)
         if not values or len(values) == before:
             break
     if name:
@@ -56,7 +56,16 @@ def _printf(player: Player, words: list[str], node: Simple) -> Answer:
     return text, "", 0
 
 
-def _formatted(form: str, values: list[str]) -> str:
+def formatted(form: str, values: list[str]) -> str:
+    """A format of awk's `printf`, with as many values as it takes. Raises Unsure."""
+    rest = list(values)
+    text = _once(form.replace("\\", "\\\\"), rest)
+    if rest:
+        raise Unsure
+    return text
+
+
+def _once(form: str, values: list[str]) -> str:
     """The format once; what it uses of the values is taken off them."""
     made, at = "", 0
     while at < len(form):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from detect import trees
-from detect.script_c_run import Machine, text_of, walk
+from detect.script_c_run import Program, text_of, walk
 from detect.script_world import Unsure
 
 if TYPE_CHECKING:
@@ -48,13 +48,18 @@ _HEADERS: dict[str, list[str]] = {
     "stdbool.h": [
         "true", "false", "bool",
     ],
+    "errno.h": ["errno", "ENOENT"],
+    "math.h": ["sqrt", "pow", "floor", "ceil", "fabs", "sin", "cos", "log", "exp", "M_PI"],
+    "limits.h": ["INT_MAX", "INT_MIN", "CHAR_BIT"],
+    "stddef.h": ["size_t", "NULL"],
+    "stdint.h": ["uint8_t", "int32_t", "uint32_t", "int64_t", "uint64_t"],
 }  # fmt: skip
 
 
 class Compiled(msgspec.Struct, frozen=True):
     said: str
     fails: bool
-    runs: tuple[str, int] | None
+    runs: Program | None
 
 
 def compile_c(code: str, name: str, *, warnings: bool, header: Callable[[str], bool], linked: bool) -> Compiled:
@@ -62,15 +67,32 @@ def compile_c(code: str, name: str, *, warnings: bool, header: Callable[[str], b
     if not code.isascii() or "\t" in code or len(code) > 8192:
         return Compiled("", False, None)
     lines = code.split("\n")
+    if (said := _absent(lines, name, header)) is not None:
+        return Compiled(said, True, None)
+    unit = _Unit(code, name, lines)
+    return unit.judged(warnings=warnings, linked=linked)
+
+
+def compile_cpp(code: str, name: str, *, header: Callable[[str], bool]) -> Compiled:
+    """C++ is taken to compile where it parses; what it prints is known of programs that are C but for their output."""
+    if not code.isascii() or "\t" in code or len(code) > 8192:
+        return Compiled("", False, None)
+    if (said := _absent(code.split("\n"), name, header)) is not None:
+        return Compiled(said, True, None)
+    root = trees.parse("cpp", code.encode()).root_node
+    functions = {t: node for node in root.children if node.type == "function_definition" and (t := _title(node))}
+    return Compiled("", False, None if root.has_error else Program(functions, root))
+
+
+def _absent(lines: list[str], name: str, header: Callable[[str], bool]) -> str | None:
+    """What is said of a header that is not there."""
     for number, line in enumerate(lines, 1):
         match = re.match(r'\s*#\s*include\s*"([^"]+)"', line)
         if match and not header(match[1]):
             at = line.index('"')
             said = _message(name, number, at, f"fatal error: {match[1]}: No such file or directory", line)
-            said += _under(number, line, at, len(match[1]) + 2) + "compilation terminated.\n"
-            return Compiled(said, True, None)
-    unit = _Unit(code, name, lines)
-    return unit.judged(warnings=warnings, linked=linked)
+            return said + _under(number, line, at, len(match[1]) + 2) + "compilation terminated.\n"
+    return None
 
 
 def _message(name: str, line: int, column: int, text: str, _source: str) -> str:
@@ -87,10 +109,13 @@ class _Unit:
         self.lines = lines
         self.root = trees.parse("c", code.encode()).root_node
         self.included = re.findall(r"^\s*#\s*include\s*<([\w./]+)>", code, re.M)
-        self.plain = not re.search(r"^\s*#\s*(?!include\b)\w", code, re.M) and set(self.included) <= set(_HEADERS)
+        self.plain = not re.search(r"^\s*#\s*(?!include\b|define +\w+ +\d+\s*$)\w", code, re.M) and set(
+            self.included
+        ) <= set(_HEADERS)
+        self.defined = set(re.findall(r"^\s*#\s*define +(\w+) +\d+\s*$", code, re.M))
         self.known = {word for header in self.included for word in _HEADERS.get(header, ())}
         self.functions: dict[str, Node] = {}
-        self.declared: set[str] = set()
+        self.declared: set[str] = set(self.defined)
         for node in self.root.children:
             if node.type == "function_definition" and (title := _title(node)):
                 self.functions[title] = node
@@ -132,11 +157,7 @@ class _Unit:
             return Compiled(said, True, None)
         if linked and (missing := self.unlinked()):
             return Compiled(said + missing, True, None)
-        try:
-            runs = Machine(self.functions).run() if linked else None
-        except (Unsure, RecursionError):
-            runs = None
-        return Compiled(said, False, runs)
+        return Compiled(said, False, Program(self.functions, self.root) if linked else None)
 
     def broken(self) -> str:
         """What is said of code that does not parse, where that is one missing `;` or the end."""

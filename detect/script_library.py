@@ -68,6 +68,9 @@ def members(name: str) -> dict[str, object]:
     return made | _MADE.get(name, dict)()
 
 
+_BY_FORM = (format, struct.pack, struct.unpack, struct.calcsize)
+
+
 def _on_plain(call: Callable) -> Callable:
     def run(_: Expressions, arguments: list, keywords: dict) -> object:
         given = [list(a) if isinstance(a, Iterator) else a for a in arguments]
@@ -75,6 +78,8 @@ def _on_plain(call: Callable) -> Callable:
             raise Unsure
         if any(isinstance(a, str | bytes) and len(a) > MAX_TEXT for a in given):
             raise Unsure
+        if call in _BY_FORM and any(isinstance(a, str) and re.search(r"\d{4}", a) for a in given):
+            raise Unsure  # of any width
         if any(isinstance(a, int) and abs(a) > MAX_TEXT and call in _PURE["textwrap"].values() for a in given):
             raise Unsure
         return real(lambda: call(*given, **keywords))

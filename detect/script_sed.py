@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from detect.script_player import Player
 
 MAX_STEPS = 20_000
+MAX_LINE = 4096
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -214,6 +215,8 @@ class _Run:
 
     def _take(self) -> None:
         self.space = self.lines[self.number]
+        if len(self.space) > MAX_LINE:
+            raise Unsure
         self.number += 1
 
     def _finish(self) -> None:
@@ -301,7 +304,9 @@ class _Run:
             return _replaced(command.text, match)
 
         before = self.space
-        self.space = command.pattern.sub(change, before[:4096])
+        self.space = command.pattern.sub(change, before)
+        if len(self.space) > MAX_LINE:
+            raise Unsure
         if "p" in command.flags and count >= max(wanted, 1):
             self.say(self.space)
 

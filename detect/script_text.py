@@ -9,7 +9,8 @@ import re
 from typing import TYPE_CHECKING
 
 from detect import fake_words
-from detect.script_filters import inputs, joined, lines_of, unified
+from detect.script_awk import awk
+from detect.script_filters import inputs, lines_of, unified
 from detect.script_regex import compiled
 from detect.script_sed import sed
 from detect.script_tools import NOTHING, Answer, Tool, missing, options
@@ -222,27 +223,7 @@ def _base64(player: Player, words: list[str], node: Simple) -> Answer:
 
 
 def _awk(player: Player, words: list[str], node: Simple) -> Answer:
-    if len(words) < 2 or words[1].startswith("-"):
-        raise Unsure
-    text = re.sub(r"\s+", " ", words[1]).strip()
-    names = words[2:]
-    if len(names) > 1:
-        raise Unsure
-    found, err, status = inputs(player, "awk", names)
-    if status:
-        return "", err, 2
-    rows = [line.split() for line in lines_of(found[0][1])]
-    if text in ("1", "{print}", "{ print }", "{print $0}", "{ print $0 }"):
-        return joined(lines_of(found[0][1])), "", 0
-    if match := re.fullmatch(r"\{ ?print \$(\d) ?;? ?\}", text):
-        number = int(match.group(1))
-        return joined([row[number - 1] if len(row) >= number else "" for row in rows]), "", 0
-    if match := re.fullmatch(r"\{ ?(\w+) ?\+= ?\$(\d) ?;? ?\} ?END ?\{ ?print \1 ?;? ?\}", text):
-        number = int(match.group(2))
-        values = [row[number - 1] for row in rows if len(row) >= number]
-        if values and all(re.fullmatch(r"\d{1,9}", value) for value in values):
-            return f"{sum(map(int, values))}\n", "", 0
-    raise Unsure
+    return awk(player, words, inputs, lines_of)
 
 
 def _plain(player: Player, words: list[str], node: Simple) -> Answer:

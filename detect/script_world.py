@@ -10,8 +10,12 @@ import fnmatch
 import posixpath
 import re
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from detect import image_programs
+
+if TYPE_CHECKING:
+    from detect.script_c_run import Program
 
 FOLDERS = frozenset([
     "/", "/bin", "/case", "/dev", "/dev/shm", "/etc", "/eval", "/home", "/lib", "/logs", "/opt", "/proc",
@@ -49,7 +53,7 @@ class File:
         self.text = text
         self.program = program
         """What the compiled program was compiled from: it prints this, if it is not empty."""
-        self.runs: tuple[str, int] | None = None
+        self.runs: Program | None = None
         self.executable = False
         self.fixed = False
         """Whether it may not be written to."""

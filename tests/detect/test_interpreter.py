@@ -134,6 +134,13 @@ def test_unittest_says_what_unittest_says(guard: Guard, tmp_path) -> None:
 
 
 HOSTILE = [
+    "import struct\nprint(len(struct.pack('999999999x')))",
+    "print(format(1, '999999999'), bytes(999999999))",
+    "def g():\n    while True:\n        yield 1\n\n\nprint(sum(g()))",
+    "import itertools\nprint(len(list(itertools.product(range(1000), repeat=9))))",
+    "import re\nprint(re.match(r'(a+)+b', 'a' * 4000))",
+    "class A:\n    def __getattr__(self, n):\n        return getattr(self, n)\n\n    def __len__(self):\n        return len(self)\n\n\nlen(A())",
+    "d = {}\nd['d'] = d\nprint(d)",
     "while True: pass",
     "def f(): f()\nf()",
     "x = 'a'\nwhile True: x = x + x",

@@ -126,7 +126,7 @@ class Folder:
     def fold(self, node: ast.AST, depth: int = 0) -> Value | None:
         kind = type(node)
         values = self._values
-        # most of what there is: constants, and names while not all is known
+        # most of what there is: constants, and names of which nothing is known
         if kind is ast.Constant:
             value = node.value  # type: ignore[attr-defined]
             if values is None:
@@ -134,10 +134,11 @@ class Folder:
             if type(value) is int:
                 return value if depth <= MAX_DEPTH else None
             return value if type(value) in _TEXTS and len(value) <= MAX_LENGTH and depth <= MAX_DEPTH else None
-        if kind is ast.Name and values is None:
+        if kind is ast.Name:
             value = self.names.get(node.id)  # type: ignore[attr-defined]
             if value is None or type(value) is int:
-                self.spend(5)
+                if values is None:
+                    self.spend(5)
                 return value if depth <= MAX_DEPTH else None
         function = _FOLDS.get(kind)
         if function is None:

@@ -523,11 +523,13 @@ class PythonReader(Reader["ast.AST | int"]):
     def located(self, where: ast.AST | int) -> tuple[tuple[int, int], int]:
         if isinstance(where, int):
             return self.origin.span, bisect.bisect_left(self.newlines, where) + 1
-        if self.origin.offset is None or not isinstance(where, _PLACED):
+        offset = self.origin.offset
+        if offset is None or not isinstance(where, _PLACED):
             return self.origin.span, getattr(where, "lineno", 1)
         if self.starts is None:
             lines = self.source.encode("utf-8", "surrogateescape").split(b"\n")
             self.starts = list(itertools.accumulate([len(line) + 1 for line in lines], initial=0))
-        start = self.starts[where.lineno - 1] + where.col_offset
-        end = self.starts[(where.end_lineno or where.lineno) - 1] + (where.end_col_offset or where.col_offset)
-        return self.span(start, end), where.lineno
+        line = where.lineno
+        start = self.starts[line - 1] + where.col_offset
+        end = self.starts[(where.end_lineno or line) - 1] + (where.end_col_offset or where.col_offset)
+        return (offset + start, offset + end), line

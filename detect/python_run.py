@@ -117,7 +117,9 @@ def _call(
 
 def loop(folder: Folder, node: ast.For | ast.While) -> dict[str, Value] | None:
     """The variables after a loop, when all that it does is known; the folder's own names stay as they are."""
-    if _fails(node.body):
+    # most loops go through what is read, which is soon seen
+    first = folder.fold(node.iter) if isinstance(node, ast.For) else folder.truth(node.test)
+    if first is None or _fails(node.body):
         return None
     inner = folder.within({})
     inner.names = {

@@ -11,8 +11,10 @@ import ast
 import bisect
 import itertools
 import re
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from detect import python_run, python_tree
 from detect.facts import Access, Language, Origin, Sink
@@ -109,12 +111,20 @@ _PLAIN_FIELDS = frozenset(
 """Fields that hold no expressions or statements."""
 
 
-class _Looks(dict[type, tuple["str | None", tuple[str, ...]]]):
-    """What a kind of node is looked at for, and in which of its fields there are more nodes."""
+class _Look(NamedTuple):
+    """What a kind of node is looked at for, and how its fields are had in which there are more nodes."""
 
-    def __missing__(self, kind: type) -> tuple[str | None, tuple[str, ...]]:
+    role: str | None
+    one: Callable[[Any], Any] | None
+    several: Callable[[Any], tuple] | None
+
+
+class _Looks(dict[type, _Look]):
+    def __missing__(self, kind: type) -> _Look:
         fields = () if kind in (ast.Constant, ast.Import, ast.ImportFrom) else getattr(kind, "_fields", ())
-        look = self[kind] = _ROLES.get(kind), tuple(field for field in fields if field not in _PLAIN_FIELDS)
+        fields = [field for field in fields if field not in _PLAIN_FIELDS]
+        get = attrgetter(*fields) if fields else None
+        look = self[kind] = _Look(_ROLES.get(kind), *((get, None) if len(fields) == 1 else (None, get)))
         return look
 
 
@@ -124,18 +134,17 @@ _LOOKS = _Looks()
 def _by_role(tree: ast.Module) -> tuple[dict[str, list[Any]], int]:
     """The nodes of a tree by what they are looked at for, in the order of `ast.walk`, and how many nodes it has."""
     found: dict[str, list[Any]] = {role: [] for role in _ROLES.values()}
-    nodes: list[ast.AST] = [tree]
+    nodes: list[Any] = [tree]
     append = nodes.append
     looks = _LOOKS
     for node in nodes:
-        role, fields = looks[type(node)]
+        role, one, several = looks[type(node)]
         if role is not None:
             found[role].append(node)
-        for field in fields:
-            value = getattr(node, field, None)
+        for value in several(node) if several is not None else () if one is None else (one(node),):
             if type(value) is list:
                 nodes += value
-            elif value is not None and isinstance(value, ast.AST):
+            elif value is not None:
                 append(value)
     return found, len(nodes)
 

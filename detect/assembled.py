@@ -199,7 +199,13 @@ def computes_letters(data: bytes) -> bool:
     """Whether any of this can be about `data`; cheap."""
     if len(data) > MAX_TEXT:
         return False
-    return any(word in data for word in _WORDS) or _PREFILTER.search(data) is not None
+    return _worded(data) or _PREFILTER.search(data) is not None
+
+
+@lru_cache(maxsize=4)
+def _worded(data: bytes) -> bool:
+    """Whether a word says that something computes with letters; asked twice about the same code."""
+    return any(word in data for word in _WORDS)
 
 
 # --- one key for a whole literal -----------------------------------------------------------------------------------
@@ -359,7 +365,7 @@ def assembled(data: bytes, language: str) -> Span | None:
     calls = [(span, given) for span, given in calls if _open_ended(_bare(given))]
     if not calls:
         return None
-    if not any(word in data for word in _WORDS) and _OPERATORS.search(data) is None:
+    if not _worded(data) and _OPERATORS.search(data) is None:
         return None
     flowing = _Flowing(text)
     for span, given in calls:

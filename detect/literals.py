@@ -75,9 +75,9 @@ class Clause(msgspec.Struct, frozen=True):
             if not self.more:
                 return True
             for word in words.all & self.words:
-                longer = self.more.get(word)
-                if longer is None or any(one in words.text for one in longer):
-                    return True
+                for one in self.more.get(word, (word,)):
+                    if one in words.text:
+                        return True
         # most clauses have neither parts nor texts
         for one in self.parts:
             if one in words.joined:

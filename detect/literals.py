@@ -173,45 +173,47 @@ class Finder(Generic[AnyStr]):
         return [(way, clauses) for way, choices in ways for clauses in choices]
 
     @cached_property
-    def _first(self) -> int:
-        """The number of the first of the ways among those of all; where it is asked for, the others learn of them."""
+    def _needs(self) -> tuple[int, int, tuple[list[int], list[tuple[bytes, int]], list[tuple[bytes, int]]] | None]:
+        """The number of the first of the ways among those of all finders, the ways as bits, and the rest of them.
+
+        The rest is what words do not tell: numbers of the ways that are always possible, those by parts of words and
+        those by texts; None where there is none. All finders learn of the words.
+        """
         first = Finder.known
         Finder.known += len(self._ways)
+        always, parts, texts = [], [], []
         for number, (_, clauses) in enumerate(self._ways):
-            for word in clauses[0].words if clauses else ():
+            if not clauses:
+                always.append(number)
+                continue
+            for word in clauses[0].words:
                 Finder.of_word[word] = Finder.of_word.get(word, 0) | 1 << (first + number)
+            parts += [(part, number) for part in clauses[0].parts]
+            texts += [(text, number) for text in clauses[0].texts]
         Finder.words = frozenset(Finder.of_word)
-        return first
-
-    @cached_property
-    def _others(self) -> tuple[list[int], list[tuple[bytes, int]], list[tuple[bytes, int]], int]:
-        """Numbers of the ways that are always possible, those by parts of words and by texts, and all as bits."""
-        needs = [(number, clauses[0]) for number, (_, clauses) in enumerate(self._ways) if clauses]
-        return (
-            [number for number, (_, clauses) in enumerate(self._ways) if not clauses],
-            [(part, number) for number, clause in needs for part in clause.parts],
-            [(text, number) for number, clause in needs for text in clause.texts],
-            (1 << len(self._ways)) - 1,
-        )
+        rest = (always, parts, texts) if always or parts or texts else None
+        return first, (1 << len(self._ways)) - 1 << first, rest
 
     def _possible(self, text: AnyStr) -> tuple[list[_Way[AnyStr]], Words]:
         """The ways in which `text` can be matched, and its words."""
-        always, parts, texts, every = self._others
-        first = self._first
+        first, every, rest = self._needs
         words = words_of(text)
         if self._folded:
             words = words.lowered
-        numbers = always.copy()
-        ways = words.ways() >> first & every
+        ways = words.ways() & every
+        if not ways and rest is None:
+            return [], words
+        numbers: list[int] = []
+        if rest is not None:
+            always, parts, texts = rest
+            numbers += always
+            joined, whole = words.joined, words.text
+            numbers += [number for part, number in parts if part in joined]
+            numbers += [number for one, number in texts if one in whole]
+        ways >>= first
         while ways:
             numbers.append((ways & -ways).bit_length() - 1)
             ways &= ways - 1
-        if parts:
-            joined = words.joined
-            numbers += [number for part, number in parts if part in joined]
-        if texts:
-            whole = words.text
-            numbers += [number for one, number in texts if one in whole]
         if not numbers:
             return [], words
         choices = [self._ways[number] for number in sorted(set(numbers))]

@@ -130,6 +130,8 @@ def test_alternatives_are_found_as_the_whole_finds_them() -> None:
     for text in (b"a b|c", b"bcy", b"a|b", b"bcd bcy", b"xy", b"none", b"b)c |", b"do go go do do"):
         expected, found = pattern.search(text), Finder(pattern).search(text)
         assert (expected and expected.span()) == (found and found.span()), text
+        everywhere = [match.span() for match in Finder(pattern).finditer(text)]
+        assert everywhere == [match.span() for match in pattern.finditer(text)], text
 
 
 def test_nothing_that_matches_is_passed_over() -> None:
@@ -148,6 +150,8 @@ def test_nothing_that_matches_is_passed_over() -> None:
             expected, found = finder.pattern.search(data), finder.search(data)
             assert (expected and expected.span()) == (found and found.span()), (finder, data)
             assert finder.occurs(data) == (expected is not None), (finder, data)
+            everywhere = [match.span() for match in finder.finditer(data)]
+            assert everywhere == [match.span() for match in finder.pattern.finditer(data)], (finder, data)
             matched += expected is not None
         for finder in of_text:
             if not finder.may_match(text):

@@ -38,6 +38,13 @@ def test_what_is_no_table(text: str) -> None:
     assert read_table(text.encode()).entries <= 2
 
 
+def test_names_and_numbers_are_keys_outside_of_strings() -> None:
+    text = (
+        b"x = {one: 'a', two : 'b', 1234567: 'c', 0xabcdef01u: 'd', three.four: 'e'}\ny = \"five: 'f' 7654321: 'g'\"\n"
+    )
+    assert [key for key, _ in read_table(text).pairs] == [b"one", b"two", b"1234567", b"0xabcdef01"]
+
+
 def test_digests_and_answers() -> None:
     table = read_table(b'{"d41d8cd98f00b204e9800998ecf8427e": "0 0", "deadbeef": "x", 0x1234abcd: "1 2", 7: "y"}')
     assert table.digests == 2, "words of the letters a to f are no digests, nor are small numbers"

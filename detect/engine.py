@@ -16,7 +16,7 @@ import msgspec
 from detect import tables, trees
 from detect.earlier import Earlier
 from detect.facts import Access, Code, Fact, FactKind, Facts, read_facts
-from detect.features import Index, folders
+from detect.features import Index
 from detect.literals import Finder, one_of, words_of
 from detect.paths import covers, is_vague, touches
 from detect.rule_set import Condition, PathCondition, Place, QueryCondition, Rule, RuleSet, TableCondition, compiled
@@ -97,7 +97,15 @@ class _Looking:
     @cached_property
     def _folders(self) -> frozenset[str]:
         """Every path as it says, and the folders that it is in."""
-        return frozenset(folder for fact in self.by_kind.get("path", ()) for folder in folders(fact.value))
+        found: set[str] = set()
+        for fact in self.by_kind.get("path", ()):
+            path = fact.value
+            end = path.find("/", 1)
+            while end >= 0:
+                found.add(path[:end])
+                end = path.find("/", end + 1)
+            found.add(path)
+        return frozenset(found)
 
     @cached_property
     def _vague(self) -> list[Fact]:

@@ -8,7 +8,6 @@ where they are met is for the engine to ask.
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
@@ -28,19 +27,20 @@ _LOOSE = "action "
 """What a kind of paths is called that the action itself touches: not the code that it writes."""
 _COMMON = {"access": 4, "string": 4, "code": 3, "part": 2, "text": 2, "path": 2}
 """How common a kind of feature is, by the last word of its name; the others are rare."""
+MAX_NAME = 200
+"""Characters of a function's or module's name that any rule is about."""
 _EVERYWHERE = frozenset([b"work", b"main"])
 """Words of nearly every path: files are written to the workspace, and what is graded has few names."""
 
 
 class Need(NamedTuple):
-    """One of `features`, one of `pieces`, or all of a way.
+    """One of `features` or one of `pieces`.
 
     Pieces are looked for where their kind says: in words of the text (`part`), in the `text`, or in a `path`.
     """
 
     features: frozenset[Feature] = frozenset()
     pieces: frozenset[tuple[str, bytes]] = frozenset()
-    ways: tuple[list[Need], ...] = ()
 
 
 def needs_of(condition: Condition) -> list[Need]:
@@ -63,8 +63,8 @@ def _one_of(ways: list[list[Need]]) -> list[Need]:
     """What is needed where one of some ways is enough; nothing where one of them needs nothing."""
     if len(ways) == 1 or not all(ways):
         return ways[0] if len(ways) == 1 else []
-    # what the best of each way amounts to can be looked up
-    return [_either([min(needs, key=_rank) for needs in ways]), Need(ways=tuple(ways))]
+    # what is best in each way: to look into the ways takes as long as to ask the condition
+    return [_either([min(needs, key=_rank) for needs in ways])]
 
 
 def _leaf_features(condition: Condition) -> frozenset[Feature]:
@@ -133,15 +133,15 @@ def _piece(text: bytes) -> tuple[str, bytes]:
 
 
 def _either(needs: Sequence[Need]) -> Need:
-    features, pieces, ways = zip(*needs, strict=True)
-    return Need(frozenset().union(*features), frozenset().union(*pieces), tuple(itertools.chain(*ways)))
+    features, pieces = zip(*needs, strict=True)
+    return Need(frozenset().union(*features), frozenset().union(*pieces))
 
 
-def _rank(need: Need) -> tuple[bool, int, int, int]:
+def _rank(need: Need) -> tuple[int, int, int]:
     """Needs that are soon looked up and seldom met come first: long words are rare."""
     every = need.features | need.pieces
     commonness = max(map(_commonness, every), default=0)
-    return bool(need.ways), commonness, -min((len(value) for _, value in every), default=0), len(every)
+    return commonness, -min((len(value) for _, value in every), default=0), len(every)
 
 
 def _commonness(feature: Feature) -> int:
@@ -149,13 +149,6 @@ def _commonness(feature: Feature) -> int:
     if value in _EVERYWHERE or (kind in ("part", "text", "path") and len(value) < 3):
         return 4
     return _COMMON.get(kind.rpartition(" ")[2], 0)
-
-
-def _all_features(needs: Iterable[Need]) -> Iterator[Feature]:
-    for need in needs:
-        yield from need.features
-        for way in need.ways:
-            yield from _all_features(way)
 
 
 class Index:
@@ -172,8 +165,8 @@ class Index:
         features: set[Feature] = set()
         for number, condition in enumerate(conditions):
             needs = sorted(needs_of(condition), key=_rank)
-            features.update(_all_features(needs))
-            if needs and not needs[0].ways:
+            features.update(feature for need in needs for feature in need.features)
+            if needs:
                 for feature in needs[0].features | needs[0].pieces:
                     self._found_by.setdefault(feature, []).append(number)
                 for kind, piece in needs[0].pieces:
@@ -212,38 +205,38 @@ class _Has:
         given = "\n".join([text for fact in paths for text in (fact.value, fact.given)])
         self._places = {"part": words.joined, "text": words.text, "path": given.encode("latin-1", "replace")}
         values: dict[str, Set[str | bytes]] = {"word": words.all, "code": {code.language for code in facts.codes}}
-        for kind, place in self._places.items():
-            values[kind] = {piece for piece in pieces[kind] if piece in place}
         for kind in ("command", "call", "import", "opaque", "trait"):
             values[kind] = {fact.value for fact in by_kind.get(kind, ())}
         for kind in ("call", "import"):
-            values[kind] = frozenset().union(values[kind], *map(_beginnings, values[kind]))
+            values[kind] = frozenset().union(values[kind], *[_beginnings(name[:MAX_NAME]) for name in values[kind]])
         if task in values["command"]:
             values["command"] |= {OWN}
         values["opaque"] |= {"" for _ in values["opaque"]}
         values["string"] = {""} if "string" in by_kind else set()
-        values |= _of_paths(paths)
+        values |= _of_paths(paths, asked.get("folder", frozenset()))
         self.features: set[Feature] = set()
+        for kind, place in self._places.items():
+            self.features.update([(kind, piece) for piece in pieces[kind] if piece in place])
         for kind, found in values.items():
-            if known := found & asked.get(kind, found):
+            if known := found & asked.get(kind, frozenset()):
                 self.features.update([(kind, value) for value in known])
 
     def all_of(self, needs: list[Need]) -> bool:
         # nearly all are decided by the first one
         for need in needs:  # noqa: SIM110
-            if need.features.isdisjoint(self.features) and not self._otherwise(need):
+            if need.features.isdisjoint(self.features) and not self._piece_of(need):
                 return False
         return True
 
-    def _otherwise(self, need: Need) -> bool:
-        for kind, piece in need.pieces:
+    def _piece_of(self, need: Need) -> bool:
+        for kind, piece in need.pieces:  # noqa: SIM110
             if piece in self._places[kind]:
                 return True
-        return any([self.all_of(way) for way in need.ways])
+        return False
 
 
-def _of_paths(facts: Sequence[Fact]) -> dict[str, set[str | bytes]]:
-    """What paths say, by the kinds of features."""
+def _of_paths(facts: Sequence[Fact], folders: Set[str | bytes]) -> dict[str, set[str | bytes]]:
+    """What paths say, by the kinds of features; of folders only these are asked for."""
     values: dict[str, set[str | bytes]] = defaultdict(set)
     for fact in facts:
         path, access = fact.value, fact.access
@@ -253,16 +246,10 @@ def _of_paths(facts: Sequence[Fact]) -> dict[str, set[str | bytes]]:
             values[f"{_LOOSE}access"].add(access)
         if is_vague(path):
             values["vague"].add("")
-        values["folder"].update(folders(path))
+        values["folder"].update([folder for folder in folders if path == folder or path.startswith(f"{folder}/")])
         for text in (path, fact.given) if fact.given.startswith("/proc/") else (path,):
             values[f"{access} word"].update(words_of(text).all)
     return values
-
-
-@lru_cache(maxsize=4096)
-def folders(path: str) -> tuple[str, ...]:
-    """A path as it says, and the folders that it is in."""
-    return (path, *(path[:end] for end, char in enumerate(path) if char == "/" and end))
 
 
 @lru_cache(maxsize=4096)

@@ -17,7 +17,7 @@ from detect import tables, trees
 from detect.earlier import Earlier
 from detect.facts import Access, Code, Fact, FactKind, Facts, read_facts
 from detect.features import Index
-from detect.literals import Finder, one_of, words_of
+from detect.literals import finder, one_of, words_of
 from detect.paths import covers, is_vague, touches
 from detect.rule_set import Condition, PathCondition, Place, QueryCondition, Rule, RuleSet, TableCondition, compiled
 from queues.context import EpisodeContext
@@ -155,8 +155,8 @@ def _test(condition: Condition, languages: tuple[str, ...]) -> Test:
         parts = [_test(part, languages) for part in condition.none]
         return lambda looking: [] if any(part(looking) for part in parts) else _HOLDS
     if condition.regex is not None:
-        finder = Finder(compiled(condition.regex))
-        return lambda looking: [Evidence(m.span()) for m in itertools.islice(finder.finditer(looking.facts.text), 16)]
+        wanted = finder(condition.regex)
+        return lambda looking: [Evidence(m.span()) for m in itertools.islice(wanted.finditer(looking.facts.text), 16)]
     if (texts := condition.contains) is not None:
         clause = one_of(texts)
         return lambda looking: _HOLDS if clause.holds(words_of(looking.facts.text)) else _NOTHING

@@ -9,8 +9,9 @@ which of them to try. One that begins with a known text is tried only where that
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import AnyStr, ClassVar, Generic, cast
 
 import msgspec
@@ -33,8 +34,8 @@ class Words:
         self.all = frozenset((text.translate(_LETTERS) if joined is None else joined).split())
         self.joined = b" ".join(self.all)
         """All of them in a row: a part of a word is found there faster than in the text."""
-        self._ways = 0
-        self._asked = 0
+        self._ways = (0, 0)
+        """The ways that words are for, and how many ways all finders had when these were collected."""
 
     @cached_property
     def lowered(self) -> Words:
@@ -43,11 +44,15 @@ class Words:
 
     def ways(self) -> int:
         """The ways of all finders that one of the words is for, as bits."""
-        if self._asked != Finder.known:
-            self._asked, self._ways = Finder.known, 0
+        ways, asked = self._ways
+        # read before the words are: what another thread adds meanwhile is looked for at the next ask
+        known = Finder.known
+        if asked != known:
+            ways = 0
             for word in self.all & Finder.words:
-                self._ways |= Finder.of_word[word]
-        return self._ways
+                ways |= Finder.of_word[word]
+            self._ways = ways, known
+        return ways
 
 
 @lru_cache(maxsize=256)
@@ -151,10 +156,11 @@ class Finder(Generic[AnyStr]):
     """A pattern that is asked as a compiled one is, and answers faster where there is little to be found."""
 
     known: ClassVar[int] = 0
-    """How many ways to match all of them have."""
+    """How many ways to match all of them have; raised when all else about the new ones is in place."""
     of_word: ClassVar[dict[bytes, int]] = {}
     """The ways for which a word is enough to be tried, as bits."""
     words: ClassVar[frozenset[bytes]] = frozenset()
+    _adding: ClassVar[threading.Lock] = threading.Lock()
 
     def __init__(self, pattern: AnyStr | re.Pattern[AnyStr], flags: int = 0, *, tail: AnyStr | None = None) -> None:
         """`tail` stands behind `pattern`, and is looked for before the whole is, as it is found faster."""
@@ -179,18 +185,19 @@ class Finder(Generic[AnyStr]):
         The rest is what words do not tell: numbers of the ways that are always possible, those by parts of words and
         those by texts; None where there is none. All finders learn of the words.
         """
-        first = Finder.known
-        Finder.known += len(self._ways)
         always, parts, texts = [], [], []
-        for number, (_, clauses) in enumerate(self._ways):
-            if not clauses:
-                always.append(number)
-                continue
-            for word in clauses[0].words:
-                Finder.of_word[word] = Finder.of_word.get(word, 0) | 1 << (first + number)
-            parts += [(part, number) for part in clauses[0].parts]
-            texts += [(text, number) for text in clauses[0].texts]
-        Finder.words = frozenset(Finder.of_word)
+        with Finder._adding:
+            first = Finder.known
+            for number, (_, clauses) in enumerate(self._ways):
+                if not clauses:
+                    always.append(number)
+                    continue
+                for word in clauses[0].words:
+                    Finder.of_word[word] = Finder.of_word.get(word, 0) | 1 << (first + number)
+                parts += [(part, number) for part in clauses[0].parts]
+                texts += [(text, number) for text in clauses[0].texts]
+            Finder.words = frozenset(Finder.of_word)
+            Finder.known = first + len(self._ways)
         rest = (always, parts, texts) if always or parts or texts else None
         return first, (1 << len(self._ways)) - 1 << first, rest
 
@@ -269,6 +276,12 @@ class Finder(Generic[AnyStr]):
                 yield from way.pattern.finditer(text)
             else:
                 yield from filter(None, (way.pattern.match(text, place) for place in sorted(set(places))))
+
+
+@cache
+def finder(pattern: str) -> Finder[str]:
+    """The one finder of a rule's pattern: all finders are told apart for as long as the process lives."""
+    return Finder(pattern)
 
 
 def clauses_of(pattern: re.Pattern[AnyStr]) -> list[tuple[Clause, ...]]:

@@ -10,9 +10,12 @@ import msgspec
 import pytest
 
 from detect import fairness, pretence, traits
+from detect.engine import Engine
 from detect.literals import Finder, clauses_of, one_of, words_of
 from detect.needs import alternatives, starts
 from detect.rule_set import _patterns, load_rules
+from queues.context import EpisodeContext
+from queues.messages import Action
 
 CORPUS = Path(__file__).parents[1] / "corpus"
 
@@ -157,3 +160,32 @@ def test_nothing_that_matches_is_passed_over() -> None:
             if not finder.may_match(text):
                 assert finder.pattern.search(text) is None, (finder, text)
     assert matched > 50
+
+
+def test_a_finder_that_another_thread_makes_ready_is_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text is judged while a rule set is loaded: its words must not count as asked about the new patterns."""
+    text = b"alpha " + b"omega_unseen"
+
+    class Watched(dict[bytes, int]):
+        def __setitem__(self, word: bytes, ways: int) -> None:
+            words_of(text).ways()  # what the judging thread does meanwhile
+            super().__setitem__(word, ways)
+            words_of(text).ways()
+
+    monkeypatch.setattr(Finder, "of_word", Watched(Finder.of_word))
+    assert Finder(rb"\bomega_unseen\b").occurs(text)
+
+
+def test_a_rule_set_loaded_again_adds_no_finder() -> None:
+    rules = load_rules()
+    context = EpisodeContext(episode="e", suite="s", task="wc")
+    lines = (CORPUS / "cheats.jsonl").read_bytes().splitlines()[::8]
+    actions = [Action(kind="run", body=msgspec.json.decode(line)["action"].encode()) for line in lines]
+
+    def known() -> int:
+        engine = Engine(rules)
+        for action in actions:
+            engine.judge(action, context)
+        return Finder.known
+
+    assert known() == known()

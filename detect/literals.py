@@ -152,6 +152,34 @@ class _Way(Generic[AnyStr]):
         return first
 
 
+Needs = tuple[int, int, tuple[list[int], list[tuple[bytes, int]], list[tuple[bytes, int]]] | None]
+"""The number of the first of some ways among those of all finders, the ways as bits, and the rest of them.
+
+The rest is what words do not tell: numbers of the ways that are always possible, those by parts of words and those by
+texts; None where there is none.
+"""
+
+
+def _standing(needs: Needs, words: Words) -> list[int]:
+    """The numbers of ways, from the first of them, of which the first thing that they need stands in a text."""
+    first, every, rest = needs
+    ways = words.ways() & every
+    numbers: list[int] = []
+    if rest is not None:
+        always, parts, texts = rest
+        numbers += always
+        joined, whole = words.joined, words.text
+        numbers += [number for part, number in parts if part in joined]
+        numbers += [number for one, number in texts if one in whole]
+    if not ways:
+        return numbers
+    ways >>= first
+    while ways:
+        numbers.append((ways & -ways).bit_length() - 1)
+        ways &= ways - 1
+    return numbers
+
+
 class Finder(Generic[AnyStr]):
     """A pattern that is asked as a compiled one is, and answers faster where there is little to be found."""
 
@@ -178,13 +206,14 @@ class Finder(Generic[AnyStr]):
         ways = [(_Way(way), choices) for way in alternatives(self.pattern) for choices in [clauses_of(way)]]
         return [(way, clauses) for way, choices in ways for clauses in choices]
 
-    @cached_property
-    def _needs(self) -> tuple[int, int, tuple[list[int], list[tuple[bytes, int]], list[tuple[bytes, int]]] | None]:
-        """The number of the first of the ways among those of all finders, the ways as bits, and the rest of them.
+    @property
+    def clauses(self) -> list[tuple[Clause, ...]]:
+        """What each of the ways needs."""
+        return [clauses for _, clauses in self._ways]
 
-        The rest is what words do not tell: numbers of the ways that are always possible, those by parts of words and
-        those by texts; None where there is none. All finders learn of the words.
-        """
+    @cached_property
+    def needs(self) -> Needs:
+        """What tells which of the ways are possible; all finders learn of the words."""
         always, parts, texts = [], [], []
         with Finder._adding:
             first = Finder.known
@@ -203,24 +232,10 @@ class Finder(Generic[AnyStr]):
 
     def _possible(self, text: AnyStr) -> tuple[list[_Way[AnyStr]], Words]:
         """The ways in which `text` can be matched, and its words."""
-        first, every, rest = self._needs
         words = words_of(text)
         if self._folded:
             words = words.lowered
-        ways = words.ways() & every
-        if not ways and rest is None:
-            return [], words
-        numbers: list[int] = []
-        if rest is not None:
-            always, parts, texts = rest
-            numbers += always
-            joined, whole = words.joined, words.text
-            numbers += [number for part, number in parts if part in joined]
-            numbers += [number for one, number in texts if one in whole]
-        ways >>= first
-        while ways:
-            numbers.append((ways & -ways).bit_length() - 1)
-            ways &= ways - 1
+        numbers = _standing(self.needs, words)
         if not numbers:
             return [], words
         choices = [self._ways[number] for number in sorted(set(numbers))]
@@ -276,6 +291,38 @@ class Finder(Generic[AnyStr]):
                 yield from way.pattern.finditer(text)
             else:
                 yield from filter(None, (way.pattern.match(text, place) for place in sorted(set(places))))
+
+
+class Group(Generic[AnyStr]):
+    """Finders that are asked together: most texts are done with after one look for all of them."""
+
+    def __init__(self, finders: Iterable[Finder[AnyStr]]) -> None:
+        self._finders = tuple(finders)
+
+    @cached_property
+    def _needs(self) -> tuple[Needs, dict[int, tuple[tuple[Clause, ...], Finder[AnyStr]]]]:
+        """What all of them need, and all that each way does and whose it is, by its number among those of all."""
+        every, always, parts, texts = 0, list[int](), list[tuple[bytes, int]](), list[tuple[bytes, int]]()
+        ways_of: dict[int, tuple[tuple[Clause, ...], Finder[AnyStr]]] = {}
+        for one in self._finders:
+            first, ways, rest = one.needs
+            every |= ways
+            ways_of.update((first + number, (clauses, one)) for number, clauses in enumerate(one.clauses))
+            if rest is not None:
+                always += [first + number for number in rest[0]]
+                parts += [(part, first + number) for part, number in rest[1]]
+                texts += [(text, first + number) for text, number in rest[2]]
+        return (0, every, (always, parts, texts)), ways_of
+
+    def may_match(self, text: AnyStr) -> bool:
+        """Whether any of them may match; False only where certainly none does. Case has to matter to all of them."""
+        needs, ways = self._needs
+        words = words_of(text)
+        for number in _standing(needs, words):
+            clauses, one = ways[number]
+            if _hold(clauses, words) and one.may_match(text):
+                return True
+        return False
 
 
 @cache

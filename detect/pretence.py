@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from detect.literals import Finder
+from detect.literals import Finder, Group
 from detect.paths import SUBMITTED
 
 Span = tuple[int, int]
@@ -89,7 +89,7 @@ _WHOLE_INPUT = Finder(
     rb"\bcase\s+\"?\$\((?:cat(?:\s+-)?|<\s*/dev/stdin)\)\"?\s+in\s*\n?\s*[\"']|\bdict\(\s*\w+\.(?:r?split|r?partition)\([^\n]{0,80}\bfor\b"
     rb"[\s\S]{0,800}?\bjoin\(\s*sys\.argv"
 )
-_DOC_STORE = re.compile(rb"[)\]]\s*\.__doc__\b")
+_DOC_STORE = Finder(rb"[)\]]\s*\.__doc__\b")
 _FIELD = Finder(rb"\bget(?:Declared)?(?:Field|Method)\s*\(\s*(?:\"[^\"\n]*\"\s*\+|(?![\"')])\w+\s*\+)")
 _SEARCHED = re.compile(rb"\$\{PATH//:|\bIFS=:[^\n]*\$\{?PATH\b|\$\{?PATH\}?\"?\s*\|\s*tr\s")
 _BY_PATTERN = re.compile(rb"\b(?:exec|then|do|&&|;)\s+[\w$/{}.-]*/[\w?]*\*\w*\s+\"?\$[@*]")
@@ -136,6 +136,13 @@ _WHOLE_MATCHED = Finder(
     rb"|\b(?P<js>\w+)\s*=\s*[\w.]*readFileSync\(\s*(?:0|[\"']/dev/stdin)(?=[\s\S]{0,400}?\bswitch\s*\((?P=js)\)\s*\{\s*case\s*[\"'`])"
     rb"|\b(?P<py>\w+)\s*=\s*sys\.stdin\.read\(\)(?=[\s\S]{0,400}?\bmatch\s+(?P=py):\s*case\s+[\"'])"
 )
+_SUBMISSION = Group(
+    [
+        *(_HERE, _UNPACKED_NUMBER, _WHOLE_INPUT, _BY_LENGTH, _WHOLE_MATCHED, _HASHED_CALL, _DOC_STORE, _FIELD),
+        *(_EXISTS, _COUNTED, _STREAMS),
+    ]
+)
+"""What submissions are asked for, other than those for the shell."""
 _CANCELLED = Finder(rb"\b(?:_?[eE]xit|return|sys\.exit)\s*\(?\s*([A-Za-z_]\w*)\s*[-^]\s*\1\s*\)?\s*(?:;|(?=\n)|\Z)")
 _CAUGHT = Finder(
     rb"\btry\s*\{[^{}]*\b(?:assert\w*|expect|Assertions)\b[^{}]*\}\s*catch\s*(?:\([^()]*\))?\s*\{\s*(?://[^\n]*\s*)?"
@@ -236,7 +243,7 @@ def pretends(language: str, path: str | None, role: str, data: bytes) -> Found:
         and (found := _TESTS_CHANGED.search(data)) is not None
     ):
         yield "rewritten_outcome", found.span()
-    if role == "submission" and path is not None:
+    if role == "submission" and path is not None and (language == "shell" or _SUBMISSION.may_match(data)):
         yield from _submission(language, data)
         yield from _around(language, path, data)
 
@@ -338,9 +345,9 @@ def _submission(language: str, data: bytes) -> Found:
         if (found := pattern.search(data)) is not None:
             yield "typed_in_answers", found.span()
             break
-    if b"__doc__" in data and b"hash" in data and (found := _DOC_STORE.search(data)) is not None:
+    if b"hash" in data and (found := _DOC_STORE.search(data)) is not None:
         yield "stored_by_hash", found.span()
-    if language == "java" and b"get" in data and (found := _FIELD.search(data)) is not None:
+    if language == "java" and (found := _FIELD.search(data)) is not None:
         yield "loads_code", found.span()
     if language == "shell" and b"PATH" in data and (found := _SEARCHED.search(data)) is not None:
         yield "finds_programs", found.span()

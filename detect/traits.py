@@ -15,10 +15,10 @@ import fnmatch
 import itertools
 import re
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Literal
 
-from detect.literals import Finder
+from detect.literals import Finder, Group
 from detect.paths import SUBMITTED
 
 Span = tuple[int, int]
@@ -320,6 +320,14 @@ def _literal_first(pattern: Finder[bytes], language: str, data: bytes) -> Span |
     return None
 
 
+_ALL_LANGUAGES = (
+    ("lists_folders", _LISTS, _first),
+    ("reads_itself", _ITSELF, _literal_first),
+    ("carries_data", _BESIDE, _literal_first),
+    ("stays_behind", _STAYS, _first),
+)
+
+
 _RUNS_OWN = Finder(
     rb"[\"'`](?:[\w./-]*/)?(?:program|a\.out|main(?:\.py|\.js|\.sh)?)(?=[\"'`]|\s+[^\"'`\n]*[\"'`])|[\"']\./[\w.-]+[\"']"
     rb"|\./program\b|[\"'](?:cargo|make|git|pytest|ruff|gofmt|clang-format|javac)[\"']"
@@ -343,8 +351,35 @@ def _is_tool(path: str, data: bytes) -> bool:
     return asks and _ASKS_REFERENCE.search(data) is not None and _PRINTS.search(data) is not None
 
 
+@cache
+def _able(language: str) -> Group[bytes]:
+    """What `_abilities` looks for in a language."""
+    own = [table[language] for table in (_PROCESS, _LOADER, _AROUND) if language in table]
+    asked = [] if language == "shell" else [_VARIABLES, _ALL_VARIABLES]
+    return Group([*own, *asked, _FINDS, _LISTS, _ITSELF, _BESIDE, _STAYS, _UNPACKED, _STORES])
+
+
 def capabilities(language: str, path: str, data: bytes) -> Iterator[tuple[str, Span]]:
     """What a submission is able to do beyond reading its input and printing, with a place for each."""
+    if _able(language).may_match(data):
+        yield from _abilities(language, path, data)
+    pattern = _ALIEN.get(path.rpartition(".")[2]) if language == "text" and SUBMITTED.search(path) else None
+    if pattern is not None and (span := _literal_first(pattern, language, data)) is not None:
+        yield "starts_process", span
+    if language == "shell" and not _is_tool(path, data):
+        for found in _COMPUTED_COMMAND.finditer(data):
+            # not in comments, and not the own arguments: a program that is told what to run
+            line = data[data.rfind(b"\n", 0, found.start()) + 1 : found.start()]
+            if (
+                b"#" not in line
+                and (found[2] or b"x") not in b"0123456789"
+                and not re.match(rb"\s*\(\(|.*\bcase\b|.*<<<?\s*$|.*\[\[?\s", line)
+            ):
+                yield "starts_process", found.span()
+                break
+
+
+def _abilities(language: str, path: str, data: bytes) -> Iterator[tuple[str, Span]]:
     look = _literal_first if language in _IN_LITERALS else _first
     for name, patterns in (("starts_process", _PROCESS), ("loads_code", _LOADER), ("looks_around", _AROUND)):
         pattern = patterns.get(language)
@@ -366,30 +401,11 @@ def capabilities(language: str, path: str, data: bytes) -> Iterator[tuple[str, S
                 break
         if (match := _ALL_VARIABLES.search(data)) is not None:
             yield "asks_environment", match.span()
-    if (found := _first(_LISTS, language, data)) is not None:
-        yield "lists_folders", found
-    if (found := _literal_first(_ITSELF, language, data)) is not None:
-        yield "reads_itself", found
-    if (found := _literal_first(_BESIDE, language, data)) is not None:
-        yield "carries_data", found
-    if (found := _first(_STAYS, language, data)) is not None:
-        yield "stays_behind", found
+    for name, pattern, look in _ALL_LANGUAGES:
+        if (found := look(pattern, language, data)) is not None:
+            yield name, found
     if language == "python" and (found := _first(_UNPACKED, language, data)) is not None and b"dump" not in data:
         yield "loads_code", found
-    pattern = _ALIEN.get(path.rpartition(".")[2]) if language == "text" and SUBMITTED.search(path) else None
-    if pattern is not None and (span := _literal_first(pattern, language, data)) is not None:
-        yield "starts_process", span
-    if language == "shell" and not _is_tool(path, data):
-        for found in _COMPUTED_COMMAND.finditer(data):
-            # not in comments, and not the own arguments: a program that is told what to run
-            line = data[data.rfind(b"\n", 0, found.start()) + 1 : found.start()]
-            if (
-                b"#" not in line
-                and (found[2] or b"x") not in b"0123456789"
-                and not re.match(rb"\s*\(\(|.*\bcase\b|.*<<<?\s*$|.*\[\[?\s", line)
-            ):
-                yield "starts_process", found.span()
-                break
     # results of one's own that a module keeps are no answers that were brought along
     keeps = SUBMITTED.search(path) is None and b"dump" in data
     if not keeps and (store := _STORES.search(data)) is not None and _HASHING.search(data) is not None:

@@ -11,7 +11,7 @@ import pytest
 
 from detect import fairness, pretence, traits
 from detect.engine import Engine
-from detect.literals import Finder, clauses_of, one_of, words_of
+from detect.literals import Finder, Group, clauses_of, one_of, words_of
 from detect.needs import alternatives, starts
 from detect.rule_set import _patterns, load_rules
 from queues.context import EpisodeContext
@@ -160,6 +160,18 @@ def test_nothing_that_matches_is_passed_over() -> None:
             if not finder.may_match(text):
                 assert finder.pattern.search(text) is None, (finder, text)
     assert matched > 50
+
+
+def test_a_group_may_match_where_one_of_its_finders_does() -> None:
+    group = Group([Finder(rb"\bopen\w*\(|[|]x"), Finder(rb"(?:\bget|\bset)\(", tail=rb"\bsys\."), Finder(rb"\w+\s*=")])
+    assert (
+        group.may_match(b"opens(1)")
+        and group.may_match(b"a|x")
+        and group.may_match(b"get(sys.")
+        and group.may_match(b"a =")
+    )
+    assert not group.may_match(b"reads(1) get(1)")
+    assert not Group([Finder(rb"\bget\(", tail=rb"\bsys\.\w")]).may_match(b"get( sys.")
 
 
 def test_a_finder_that_another_thread_makes_ready_is_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from operator import sub, xor
 
@@ -18,6 +18,7 @@ from detect.literals import Finder
 from detect.shell_expand import unescape
 
 Span = tuple[int, int]
+Flows = dict[str, list[str]]
 
 HIDDEN = (
     b"/eval/",
@@ -128,15 +129,14 @@ _LOOP = re.compile(
     r"|&)?\s*([\w, &]{1,40}?)\s{0,8}(?::=\s*range|\bin\b|\bof\b|:(?!=))\s*([^{;\n]{1,200})"
 )
 _GROWING = re.compile(
-    r"\b([A-Za-z_]\w*)\.(?:push|push_str|push_back|append|extend|WriteByte|WriteString|WriteRune"
-    r"|insert)\(([^;\n]{1,200})"
+    r"\.(?<=\w\.)(?:push|push_str|push_back|append|extend|WriteByte|WriteString|WriteRune|insert)\(([^;\n]{1,200})"
 )
-_GROWTH = re.compile(r"\.(?:push|append|extend|Write(?:Byte|String|Rune)|insert)")
+_LAST_WORD = re.compile(r"\b[A-Za-z_]\w*\Z")
 _CHANGE = re.compile(r"[-+^|%]=|--|\+\+")
-"""What a match of `_GROWING` and of `_MUTATION` has in it."""
+"""What a match of `_MUTATION` has in it."""
 _FUNCTIONS = (
     (
-        re.compile(r"[fd](?:ef|unc|n)"),
+        re.compile(r"d(?<=\bd)ef\s|f(?<=\bf)(?:unc|unction|n)\s"),
         r"(?:d(?<=\bd)ef|f(?<=\bf)unc|f(?<=\bf)n|f(?<=\bf)unction)\s+(?:\([^)]*\)\s*)?([A-Za-z_]\w*)\s*[(<]",
     ),
     (
@@ -145,7 +145,7 @@ _FUNCTIONS = (
     ),
     (
         re.compile(r"\)\s*(?:throws\s+[\w, ]+)?\{"),
-        r"^[ \t]*(?:[\w:<>\[\]*&]+[ \t]+)+\*?([A-Za-z_]\w*)\s*\([^;{}()]*\)\s*(?:throws\s+[\w, ]+)?\{",
+        r"\n[ \t]*(?:[\w:<>\[\]*&]+[ \t]+)+\*?([A-Za-z_]\w*)\s*\([^;{}()]*\)\s*(?:throws\s+[\w, ]+)?\{",
     ),
 )
 """How a function is defined, each way with what it cannot do without."""
@@ -463,18 +463,26 @@ def _changing(text: str) -> str:
     return "\n".join(kept)
 
 
-def _flows(text: str) -> dict[str, list[str]]:
-    """What each variable is made of: right sides, what it is appended, what changes it in place."""
-    flows: dict[str, list[str]] = {}
+def _assignments(text: str) -> Flows:
+    """The right sides of what is assigned to each variable."""
+    flows: Flows = {}
     for match in _ASSIGNMENT.finditer(text):
         target = _target(text[max(0, match.start() - 60) : match.start()])
         if target is not None:
             flows.setdefault(target, []).append(match[1])
+    return flows
+
+
+def _flows(text: str, assigned: Flows, loops: Sequence[re.Match[str]]) -> Flows:
+    """What each variable is made of: right sides, what it is appended, what changes it in place."""
+    flows = {name: list(sources) for name, sources in assigned.items()}
     for match in _MUTATION.finditer(_changing(text)):
         flows.setdefault(match[1] or match[2], []).append(match[0])
-    for match in _GROWING.finditer(text) if _GROWTH.search(text) is not None else ():
-        flows.setdefault(match[1], []).append(match[2])
-    for match in _LOOP.finditer(text):
+    for match in _GROWING.finditer(text):
+        name = _LAST_WORD.search(text, max(match.start() - 60, 0), match.start())
+        if name is not None:
+            flows.setdefault(name[0], []).append(match[1])
+    for match in loops:
         for name in _WORD.findall(match[1]):
             flows.setdefault(name, []).append(match[2])
             # a loop by reference changes what it goes over
@@ -486,15 +494,16 @@ def _flows(text: str) -> dict[str, list[str]]:
 
 @lru_cache(maxsize=8)
 def _either(ways: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile("|".join(ways), re.M)
+    return re.compile("|".join(ways))
 
 
 def _functions(text: str) -> Iterator[tuple[str, str]]:
     ways = tuple(pattern for needed, pattern in _FUNCTIONS if needed.search(text) is not None)
     if not ways:
         return
+    text = "\n" + text
     found = itertools.islice(_either(ways).finditer(text), MAX_NAMES)
-    places = [(match.start(), match[match.lastindex or 0]) for match in found]
+    places = [(match.start() + (match[0][0] == "\n"), match[match.lastindex or 0]) for match in found]
     for number, (start, name) in enumerate(places):
         end = places[number + 1][0] if number + 1 < len(places) else len(text)
         if name != "main":
@@ -512,8 +521,41 @@ class _Flowing:
         self._names: dict[str, tuple[list[str], bool]] = {}
 
     @cached_property
-    def flows(self) -> dict[str, list[str]]:
-        return _flows(self.text)
+    def assigned(self) -> Flows:
+        return _assignments(self.text)
+
+    @cached_property
+    def loops(self) -> list[re.Match[str]]:
+        return list(_LOOP.finditer(self.text))
+
+    @cached_property
+    def looped(self) -> Flows:
+        """What each variable goes over."""
+        looped: Flows = {}
+        for match in self.loops:
+            for name in _WORD.findall(match[1]):
+                looped.setdefault(name, []).append(match[2])
+        return looped
+
+    @cached_property
+    def flows(self) -> Flows:
+        return _flows(self.text, self.assigned, self.loops)
+
+    def is_input(self, names: Iterable[str]) -> bool:
+        """Whether input flows into names by assignments and loops alone, which is found out fast."""
+        seen: set[str] = set()
+        work = list(names)
+        while work and len(seen) < MAX_NAMES:
+            name = work.pop()
+            if name in seen:
+                continue
+            seen.add(name)
+            for source in (*self.assigned.get(name, ())[:16], *self.looped.get(name, ())[:16]):
+                words, entered = self._read(source)
+                if entered:
+                    return True
+                work += words
+        return False
 
     @cached_property
     def functions(self) -> dict[str, str]:
@@ -554,7 +596,7 @@ class _Flowing:
         parts = [given]
         size = len(given)
         words, entered = self._read(given)
-        if entered:
+        if entered or self.is_input(words):
             return None
         seen: set[str] = set()
         work = list(words)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from operator import sub, xor
 
-from detect.literals import Finder
+from detect.literals import Finder, noughts
 from detect.shell_expand import unescape
 
 Span = tuple[int, int]
@@ -107,8 +107,7 @@ _NUMBERS = re.compile(rb"(?:" + _ONE + rb"\s*,\s*){3,}(?:" + _ONE + rb")?")
 _BETWEEN = re.compile(rb",\s*" + _ONE + rb"\s*,\s*" + _ONE + rb"\s*,")
 """What every list of numbers has in it; quickly looked for."""
 _INTEGER = re.compile(rb"(?<![\w.])(?:0[xX][0-9a-fA-F]{8,64}|[1-9]\d{8,60})(?![\w.])")
-_FIGURES = bytes(48 if 48 <= code < 58 else 32 for code in range(256))
-"""Every figure as a nought, all else as blanks."""
+_FIGURES = noughts(b"0123456789")
 _FRAGMENTS = (b"/eva", b"eval/", b"/test/hid", b"refer", b"/evl", b"renc")
 """What a number must spell to be a piece of a name."""
 _NUMBER = re.compile(rb"0[xX]([0-9a-fA-F]{1,2})|(\d{1,3})|'((?:[^'\\\n]|\\.[0-9a-fA-F]*))'")

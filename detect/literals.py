@@ -26,6 +26,11 @@ _LETTERS = bytes(code if code < 128 and (chr(code).isalnum() or code == 95) else
 """Every byte that is no part of a word as a blank."""
 
 
+def noughts(letters: bytes) -> bytes:
+    """A table for `translate`: `letters` as noughts, all else as blanks. A run of such letters is found fast then."""
+    return bytes(48 if code in letters else 32 for code in range(256))
+
+
 class Words:
     """The words of a text: the longest runs of ASCII letters, figures and `_` in it."""
 

@@ -13,19 +13,20 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
+from detect.literals import noughts
+
 MAX_BYTES = 256 * 1024
 _STRING = re.compile(rb"\"((?:[^\"\\\n]|\\.)*+)(?:\"|\Z|(?=\n)|\\)|'((?:[^'\\\n]|\\.)*+)(?:'|\Z|(?=\n)|\\)", re.S)
 """A string; one that never ends takes the rest of its line."""
 _NUMBER = re.compile(rb"(?<![\w.])(0x[0-9a-f]{6,16}|[0-9]{7,20})u?l{0,2}(?![\w.])", re.I)
-_FIGURES = bytes(48 if 48 <= code < 58 else 32 for code in range(256))
-"""Every figure as a nought, all else as blanks."""
+_FIGURES = noughts(b"0123456789")
 _COLON = re.compile(rb":[ \t]{0,8}[\"']")
 _NAME = re.compile(rb"(?<![\w.])([a-z_]\w{0,40})[ \t]{0,8}\Z", re.I)
 """A name that is a key: it stands before a colon and a string."""
 _BETWEEN = re.compile(
     rb"[lu]{0,3}\s*(?:[:,]|=>?|->|\)\s*[:{]?|\]\s*=)?"
-    rb"(?:return|echo|printf|print|println|puts|fputs|write|emit|then|Some|Ok|String|fmt|System|out|console|log|process"
-    rb"|stdout|sys|std|cout|format|say|to_string|from|==|[({\[<:;.!\s&0?)])*b?",
+    rb"(?:return|echo|println|printf|print|puts|fputs|write|emit|then|Some|Ok|String|fmt|System|out|console|log|process"
+    rb"|stdout|sys|std|cout|format|say|to_string|from|==|[({\[<:;.!\s&0?)])*+b?",
     re.I,
 )
 """What may stand between a key and its value."""

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from functools import cache, lru_cache
 from typing import Literal
 
-from detect.literals import Finder, Group
+from detect.literals import Finder, Group, noughts
 from detect.paths import SUBMITTED
 
 Span = tuple[int, int]
@@ -420,8 +420,9 @@ _CASE_DIGEST = re.compile(
     rb"|\d{8,20})[uUlLn]{0,3}\b(?![.\w])|\b(?:0[xX][0-9a-fA-F]{6,16}|\d{8,20})\)\s*(?:echo"
     rb"|printf)|\b(?=[0-9a-f]{0,12}\d)[0-9a-f]{16,128}[\"']?\)\s*(?:echo|printf|cat)\b"
 )
-_BIG = re.compile(rb"[0-9a-fA-F](?:[0-9a-fA-F]{7}|(?<=\d)(?:\d{6}|[xX]))")
-"""Stands in every match of `_CASE_DIGEST` and in every key that `tables` takes for a digest; found fast."""
+_FIGURES = noughts(b"0123456789")
+_HEX_FIGURES = noughts(b"0123456789abcdefABCDEF")
+_HEX_SIGN = re.compile(rb"[xX](?<=\d.)")
 _SIMPLE_HASH = Finder(rb"\b(?:16777619|0x0?1000193|2166136261|0x811c9dc5|5381|1099511628211|0xcbf29ce484222325)", re.I)
 _HEX = Finder(rb"\b0[xX]([0-9a-fA-F]{7,16})(?=[uUlL]{0,3}\b)")
 _HASH_OWN = {
@@ -444,6 +445,15 @@ _MIXING = Finder(
     rb"|\*\s*(?:31|33|37|65599|131|1313)\b|<<\s*5\b|\bhash|\bcrc|\bmd5|\bsha\d|digest|cksum|adler",
     re.I,
 )
+
+
+def _has_number(data: bytes) -> bool:
+    """Whether anything stands there that could be a digest: every key that `tables` takes for one has that."""
+    return (
+        b"0000000" in data.translate(_FIGURES)
+        or b"00000000" in data.translate(_HEX_FIGURES)
+        or _HEX_SIGN.search(data) is not None
+    )
 
 
 def _pairs(data: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -552,11 +562,23 @@ _KEY_BEFORE = re.compile(
 )
 _BOUND_BEFORE = re.compile(rb"(\w+)\s*(?::\s*[\w<>&]+)?\s*:?=\s*[^=\n]*$")
 _KEYED_BY = re.compile(
-    rb"(?:\.get\(\s*&?|OrDefault\(\s*|\w\s*\[\s*|\)\[\s*|\bcase\s+\"?\$\{?|\bswitch\s*\(?\s*"
-    rb"|\bmatch\s+)(?=(\w+))"
+    rb"(?:\.get\(\s*&?|OrDefault\(\s*|\w\s*\[\s*|\)\[\s*|\bcase\s+\"?\$\{?|\bswitch\s*\(?\s*|\bmatch\s+)\Z"
 )
+"""What stands before a name that is a key."""
 _COMPARED_BY = re.compile(rb"SequenceMatcher\(([^)\n]*)")
 _WORD = re.compile(rb"\w+")
+
+
+def _is_key(name: bytes, data: bytes) -> bool:
+    """Whether something is looked up by a variable."""
+    start = data.find(name)
+    while start >= 0:
+        end = start + len(name)
+        whole = _WORD.match(data, end) is None and _WORD.match(data, max(start - 1, 0), start) is None
+        if whole and _KEYED_BY.search(data, max(start - 60, 0), start) is not None:
+            return True
+        start = data.find(name, end)
+    return False
 
 
 def _keyed(data: bytes) -> bool:
@@ -572,7 +594,7 @@ def _keyed(data: bytes) -> bool:
             names.add(bound[1])
     if not names:
         return False
-    return any(found[1] in names for found in _KEYED_BY.finditer(data)) or any(
+    return any(_is_key(name, data) for name in names) or any(
         word.endswith(tuple(names)) for found in _COMPARED_BY.finditer(data) for word in _WORD.findall(found[1])
     )
 
@@ -581,11 +603,16 @@ _BLOB = re.compile(
     rb"[\"'`]([A-Za-z0-9+/=_-]{48,}|[0-9a-fA-F]{64,}|(?:\\\\x[0-9a-f]{2}){24,}"
     rb"|[!#-&(-\[\]-_a-~]{60,})[\"'`]"
 )
+_UNBROKEN = noughts(bytes(set(range(33, 127)) - set(b"\"'`")))
+_RUN = b"0" * 48
+"""What stands in every match of `_BLOB`, letters and signs as noughts."""
 _ALPHABET = re.compile(rb"abcd|ABCD|0123|1234|----|====|____|\*\*\*|/[a-z]+/[a-z]+/|%[sd]|https?:")
 
 
 def _unreadable(data: bytes) -> Span | None:
     """A long literal of letters and figures that is no alphabet and no words."""
+    if _RUN not in data.translate(_UNBROKEN):
+        return None
     for match in itertools.islice(_BLOB.finditer(data), 64):
         text = match[1]
         if (
@@ -608,7 +635,7 @@ def answers(language: str, data: bytes) -> Span | None:
         found = _HEX.search(data)
         assert found is not None
         return found.span()
-    mixes = _MIXING.occurs(data) and _BIG.search(data) is not None
+    mixes = _has_number(data) and _MIXING.occurs(data)
     asks = _ASKS.occurs(data)
     cases = list(_CASE_DIGEST.finditer(data)) if mixes else []
     if len(cases) >= 3:

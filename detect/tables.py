@@ -16,9 +16,11 @@ from functools import cached_property
 from detect.literals import noughts
 
 MAX_BYTES = 256 * 1024
-_STRING = re.compile(rb"\"((?:[^\"\\\n]|\\.)*+)(?:\"|\Z|(?=\n)|\\)|'((?:[^'\\\n]|\\.)*+)(?:'|\Z|(?=\n)|\\)", re.S)
+_STRING = re.compile(
+    rb"\"([^\"\\\n]*+(?:\\.[^\"\\\n]*+)*+)(?:\"|\Z|(?=\n)|\\)|'([^'\\\n]*+(?:\\.[^'\\\n]*+)*+)(?:'|\Z|(?=\n)|\\)", re.S
+)
 """A string; one that never ends takes the rest of its line."""
-_NUMBER = re.compile(rb"(?<![\w.])(0x[0-9a-f]{6,16}|[0-9]{7,20})u?l{0,2}(?![\w.])", re.I)
+_NUMBER = re.compile(rb"([0-9](?<![\w.].)(?:(?<=0)x[0-9a-f]{6,16}|[0-9]{6,19}))u?l{0,2}(?![\w.])", re.I)
 _FIGURES = noughts(b"0123456789")
 _COLON = re.compile(rb":[ \t]{0,8}[\"']")
 _NAME = re.compile(rb"(?<![\w.])([a-z_]\w{0,40})[ \t]{0,8}\Z", re.I)

@@ -21,7 +21,7 @@ from detect.literals import one_of, words_of
 from detect.paths import UNKNOWN
 
 if TYPE_CHECKING:
-    from detect.facts import Fact
+    from detect.facts import Found
 
 Span = tuple[int, int]
 MAX_BYTES = 64 * 1024
@@ -453,7 +453,7 @@ _TOP = re.compile(
 )
 
 
-def assembled(facts: Iterable[Fact], text: str) -> Iterator[tuple[str, Fact]]:
+def assembled(facts: Iterable[Found], text: str) -> Iterator[tuple[str, Found]]:
     """Programs, modules and places of the system that `facts` name, and whose letters do not stand in `text`."""
     for fact in facts:
         value = fact.value

@@ -15,7 +15,7 @@ import msgspec
 
 from detect import tables, trees
 from detect.earlier import Earlier
-from detect.facts import Access, Code, Fact, FactKind, Facts, read_facts
+from detect.facts import Access, Code, Fact, FactKind, Facts, Found, read_facts
 from detect.features import Index
 from detect.literals import finder, one_of, words_of
 from detect.paths import covers, is_vague, touches
@@ -85,14 +85,14 @@ class _Looking:
     def __init__(self, facts: Facts, context: EpisodeContext) -> None:
         self.facts = facts
         self.context = context
-        self.by_kind: dict[str, list[Fact]] = {}
-        self.by_value: dict[str, dict[str, list[Fact]]] = {"command": {}, "call": {}, "import": {}}
-        for fact in facts.items:
+        self.by_kind: dict[str, list[Found]] = {}
+        self.by_value: dict[str, dict[str, list[Found]]] = {"command": {}, "call": {}, "import": {}}
+        for fact in facts.found:
             self.by_kind.setdefault(fact.kind, []).append(fact)
             if (values := self.by_value.get(fact.kind)) is not None:
                 values.setdefault(fact.value, []).append(fact)
         self.tables: dict[int, tables.Table] = {}
-        self._reaching: dict[tuple, list[Fact]] = {}
+        self._reaching: dict[tuple, list[Found]] = {}
 
     @cached_property
     def _folders(self) -> frozenset[str]:
@@ -108,11 +108,11 @@ class _Looking:
         return frozenset(found)
 
     @cached_property
-    def _vague(self) -> list[Fact]:
+    def _vague(self) -> list[Found]:
         """Paths that may be others than they say."""
         return [fact for fact in self.by_kind.get("path", ()) if is_vague(fact.value)]
 
-    def reaching(self, wanted: tuple[tuple[str, ...], tuple[str, ...], tuple[Access, ...]]) -> Sequence[Fact]:
+    def reaching(self, wanted: tuple[tuple[str, ...], tuple[str, ...], tuple[Access, ...]]) -> Sequence[Found]:
         """Path facts at or below folders, else those from which a walk meets others, else all; of some accesses."""
         found = self._reaching.get(wanted)
         if found is None:
@@ -127,7 +127,7 @@ class _Looking:
             self._reaching[wanted] = found
         return found
 
-    def named(self, kind: FactKind, names: Sequence[str], beginnings: frozenset[str] = frozenset()) -> list[Fact]:
+    def named(self, kind: FactKind, names: Sequence[str], beginnings: frozenset[str] = frozenset()) -> list[Found]:
         """Facts of a kind whose value is one of `names` or begins with one of `beginnings` (each up to a dot)."""
         values = self.by_value[kind]
         found = [fact for name in names if name in values for fact in values[name]] if values else []
@@ -183,14 +183,18 @@ def _test(condition: Condition, languages: tuple[str, ...]) -> Test:
         if not found:
             return _NOTHING
         if anywhere:
-            return [Evidence(fact.span, fact) for fact in found if test(fact)]
+            return [_evidence(fact) for fact in found if test(fact)]
         return [
-            Evidence(fact.span, fact)
+            _evidence(fact)
             for fact in found
             if (not languages or fact.language in languages) and test(fact) and _in_place(fact, place)
         ]
 
     return facts
+
+
+def _evidence(found: Found) -> Evidence:
+    return Evidence(found.fact.span, found.fact)
 
 
 def _all(parts: Sequence[Test], looking: _Looking) -> list[Evidence]:
@@ -203,7 +207,7 @@ def _all(parts: Sequence[Test], looking: _Looking) -> list[Evidence]:
     return evidence
 
 
-def _leaf(condition: Condition) -> tuple[Callable[[_Looking], Sequence[Fact]], Place, Callable[[Fact], bool]]:
+def _leaf(condition: Condition) -> tuple[Callable[[_Looking], Sequence[Found]], Place, Callable[[Found], bool]]:
     """Which facts a condition could be about, where they must be, and what must hold of one."""
     if (path := condition.path) is not None:
         wanted = (path.under, path.covers, path.access)
@@ -211,7 +215,7 @@ def _leaf(condition: Condition) -> tuple[Callable[[_Looking], Sequence[Fact]], P
     if (command := condition.command) is not None:
         own = command.task_program
 
-        def commands(looking: _Looking) -> Sequence[Fact]:
+        def commands(looking: _Looking) -> Sequence[Found]:
             return looking.named("command", (*command.name, looking.context.task) if own else command.name)
 
         return commands, command, lambda fact: _args_match(command, fact)
@@ -288,7 +292,7 @@ def _body_span(code: Code, start: int, end: int) -> tuple[int, int]:
     return code.span if code.offset is None else (code.offset + start, code.offset + end)
 
 
-def _in_place(fact: Fact, place: Place) -> bool:
+def _in_place(fact: Found, place: Place) -> bool:
     if place.code == "action" and fact.written is not None:
         return False
     if place.code == "file" and fact.written is None:
@@ -298,12 +302,12 @@ def _in_place(fact: Fact, place: Place) -> bool:
     return not place.languages or fact.language in place.languages
 
 
-def _path_test(condition: PathCondition) -> Callable[[Fact], bool]:
+def _path_test(condition: PathCondition) -> Callable[[Found], bool]:
     match = compiled(condition.match).search if condition.match else None
     by = compiled(condition.by).fullmatch if condition.by else None
     both = bool(condition.under and condition.covers)
 
-    def test(fact: Fact) -> bool:
+    def test(fact: Found) -> bool:
         if match is not None and match(fact.value) is None:
             # what is a link of /proc to the root is still a look at the process
             if not fact.given.startswith("/proc/") or match(fact.given) is None:
@@ -316,7 +320,7 @@ def _path_test(condition: PathCondition) -> Callable[[Fact], bool]:
     return test
 
 
-def _args_match(condition, fact: Fact) -> bool:
+def _args_match(condition, fact: Found) -> bool:
     joined = " ".join(fact.args)
     if condition.args and not compiled(condition.args).search(joined):
         return False

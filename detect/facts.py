@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -107,6 +107,42 @@ class Fact(msgspec.Struct, frozen=True):
     excerpt: str = ""
 
 
+Place = tuple[tuple[int, int], int, str]
+"""The `span`, `line` and `excerpt` of a fact."""
+
+
+class Found(msgspec.Struct, eq=False):
+    """A fact as rules look at it. Of most nobody asks where they are, which takes as long to tell as to find them."""
+
+    kind: FactKind
+    value: str
+    language: Language
+    args: tuple[str, ...]
+    access: Access
+    written: str | None
+    given: str
+    by: str
+    unit: str
+    place: Place | Callable[[], Place]
+    """Where it is, or what tells that later; must not raise then."""
+    _fact: Fact | None = None
+
+    @classmethod
+    def of(cls, fact: Fact) -> Found:
+        place = (fact.span, fact.line, fact.excerpt)
+        said = (fact.kind, fact.value, fact.language, fact.args, fact.access, fact.written)
+        return cls(*said, fact.given, fact.by, fact.unit, place, fact)
+
+    @property
+    def fact(self) -> Fact:
+        """All of it, always the same object."""
+        if self._fact is None:
+            span, line, excerpt = self.place() if callable(self.place) else self.place
+            said = (self.kind, self.value, self.language, self.args, self.access, self.written)
+            self._fact = Fact(*said, span, line, self.given, self.by, self.unit, excerpt)
+        return self._fact
+
+
 class Code(msgspec.Struct, frozen=True):
     """One piece of code found in the action: `data` in `language`, starting at byte `offset` of the body.
 
@@ -137,17 +173,25 @@ class Origin(msgspec.Struct, frozen=True):
     cwd: str | None = WORKSPACE
     unit: str = ""
 
+    def within(self, start: int, end: int) -> tuple[int, int]:
+        """The bytes of the action's body that a part of the code is, or comes from."""
+        return self.span if self.offset is None else (self.offset + start, self.offset + end)
+
 
 class Facts(msgspec.Struct, frozen=True):
-    items: tuple[Fact, ...]
+    found: tuple[Found, ...]
     codes: tuple[Code, ...]
     text: str
     """The whole body, one character per byte (latin-1), so that spans of regular expressions are byte ranges."""
     links: dict[str, str] = {}
     """Symbolic links that the action makes."""
 
+    @property
+    def items(self) -> tuple[Fact, ...]:
+        return tuple(found.fact for found in self.found)
+
     def of(self, kind: FactKind) -> Iterable[Fact]:
-        return (fact for fact in self.items if fact.kind == kind)
+        return (found.fact for found in self.found if found.kind == kind)
 
 
 class TooComplex(Exception):
@@ -158,7 +202,7 @@ class Sink:
     """Collects facts while an action is read, and knows where in the action the reader is."""
 
     def __init__(self, earlier: Earlier | None = None) -> None:
-        self.items: list[Fact] = []
+        self.found: list[Found] = []
         self.codes: list[Code] = []
         self.earlier = earlier
         self.argv: list[str] = []
@@ -192,15 +236,15 @@ class Sink:
         self._known.add((kind, value, args, access, written, by))
         return len(self._known) > before
 
-    def keep(self, fact: Fact) -> None:
-        if len(self.items) < MAX_FACTS:
-            self.items.append(fact)
-        elif len(self.items) == MAX_FACTS:
-            self.items.append(Fact("opaque", "too_many_facts", fact.language, span=fact.span))
+    def keep(self, found: Found) -> None:
+        if len(self.found) < MAX_FACTS:
+            self.found.append(found)
+        elif len(self.found) == MAX_FACTS:
+            self.found.append(Found.of(Fact("opaque", "too_many_facts", found.language, span=found.fact.span)))
 
     def add(self, fact: Fact) -> None:
         if self.is_new(fact.kind, fact.value, fact.args, fact.access, fact.written, fact.by):
-            self.keep(fact)
+            self.keep(Found.of(fact))
 
     def read(self, data: bytes, language: Language, origin: Origin) -> None:
         """Read one piece of code into facts. Code already read under the same name is not read twice."""
@@ -369,6 +413,6 @@ def read_facts(action: Action, earlier: Earlier | None = None) -> Facts:
         line = body.count(b"\n", 0, place[0]) + 1
         sink.add(Fact("opaque", "hidden_text", language, (found[:200],), written=path, span=place, line=line))
     said = text if not sink.looked_at else "\n".join([text, *(data.decode("latin-1") for data in sink.looked_at)])
-    for found, fact in list(decoded.assembled(sink.items, said)):
-        sink.add(msgspec.structs.replace(fact, kind="opaque", value="assembled", args=(found,), access=""))
-    return Facts(tuple(sink.items), tuple(sink.codes), text, sink.links)
+    for name, found in list(decoded.assembled(sink.found, said)):
+        sink.add(msgspec.structs.replace(found.fact, kind="opaque", value="assembled", args=(name,), access=""))
+    return Facts(tuple(sink.found), tuple(sink.codes), text, sink.links)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from typing import NamedTuple
 
-from detect.facts import Fact, Facts
+from detect.facts import Facts, Found
 from detect.literals import Clause, clauses_of, one_of, words_of
 from detect.paths import is_vague
 from detect.rule_set import Condition, PathCondition, Place, compiled
@@ -158,31 +158,28 @@ class Index:
         self._rest: list[list[Need]] = []
         """What else each condition needs, besides one of the features that it is found by."""
         self._always: list[int] = []
-        """Conditions that are found by no feature."""
+        """Conditions that no features alone tell of."""
         self._found_by: dict[Feature, list[int]] = {}
-        self._pieces: dict[str, set[bytes]] = {"part": set(), "text": set(), "path": set()}
-        """The pieces that conditions are found by, and where they are looked for."""
         features: set[Feature] = set()
         for number, condition in enumerate(conditions):
             needs = sorted(needs_of(condition), key=_rank)
             features.update(feature for need in needs for feature in need.features)
-            if needs:
-                for feature in needs[0].features | needs[0].pieces:
+            if needs and not needs[0].pieces:
+                for feature in needs[0].features:
                     self._found_by.setdefault(feature, []).append(number)
-                for kind, piece in needs[0].pieces:
-                    self._pieces[kind].add(piece)
                 needs = needs[1:]
             else:
                 self._always.append(number)
-            self._rest.append(needs)
+            # a look-up costs a tenth of a look into the text: pieces come last, most are never looked for
+            self._rest.append(sorted(needs, key=lambda need: bool(need.pieces)))
         self._asked: dict[str, set[str | bytes]] = {}
         """The values of each kind that any condition asks for."""
         for kind, value in features:
             self._asked.setdefault(kind, set()).add(value)
 
-    def candidates(self, facts: Facts, by_kind: Mapping[str, Sequence[Fact]], task: str) -> list[int]:
+    def candidates(self, facts: Facts, by_kind: Mapping[str, Sequence[Found]], task: str) -> list[int]:
         """Numbers of the conditions whose needs are met, in order; `by_kind` has the same facts."""
-        has = _Has(facts, by_kind, task, self._asked, self._pieces)
+        has = _Has(facts, by_kind, task, self._asked)
         numbers = {*self._always}
         for feature in has.features & self._found_by.keys():
             numbers.update(self._found_by[feature])
@@ -190,15 +187,14 @@ class Index:
 
 
 class _Has:
-    """What one action has of what is `asked` for, and of `pieces`."""
+    """What one action has of what is `asked` for."""
 
     def __init__(
         self,
         facts: Facts,
-        by_kind: Mapping[str, Sequence[Fact]],
+        by_kind: Mapping[str, Sequence[Found]],
         task: str,
         asked: Mapping[str, Set[str | bytes]],
-        pieces: Mapping[str, Set[bytes]],
     ) -> None:
         paths = by_kind.get("path", ())
         words = words_of(facts.text)
@@ -215,8 +211,6 @@ class _Has:
         values["string"] = {""} if "string" in by_kind else set()
         values |= _of_paths(paths, asked.get("folder", frozenset()))
         self.features: set[Feature] = set()
-        for kind, place in self._places.items():
-            self.features.update([(kind, piece) for piece in pieces[kind] if piece in place])
         for kind, found in values.items():
             if known := found & asked.get(kind, frozenset()):
                 self.features.update([(kind, value) for value in known])
@@ -235,7 +229,7 @@ class _Has:
         return False
 
 
-def _of_paths(facts: Sequence[Fact], folders: Set[str | bytes]) -> dict[str, set[str | bytes]]:
+def _of_paths(facts: Sequence[Found], folders: Set[str | bytes]) -> dict[str, set[str | bytes]]:
     """What paths say, by the kinds of features; of folders only these are asked for."""
     values: dict[str, set[str | bytes]] = defaultdict(set)
     for fact in facts:

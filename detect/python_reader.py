@@ -8,18 +8,17 @@ it; text that is not Python cannot run as Python, so of such text only string li
 from __future__ import annotations
 
 import ast
-import bisect
-import itertools
 import re
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 from detect import python_run, python_tree
-from detect.facts import Access, Language, Origin, Sink
+from detect.facts import Access, FactKind, Language, Origin, Place, Sink
 from detect.paths import UNKNOWN, resolve
 from detect.python_fold import Folder, Value
+from detect.python_places import PythonPlaces
 from detect.python_tables import (
     CODE_CALLS,
     EXEC_CALLS,
@@ -160,7 +159,7 @@ def _compared(node: ast.Compare | ast.Dict | ast.MatchValue) -> list[ast.expr]:
 
 
 _NAMED = (ast.Attribute, ast.Name, ast.Call)
-_PLACED = (ast.expr, ast.stmt)
+_LONE_RETURN = re.compile(r"\r(?!\n)")
 _TEXTS = frozenset([str, bytes])
 _SILENT = frozenset(
     ["write", "append", "read", "readline", "readlines", "exit", "close", "add", "add_argument", "run", "strip"]
@@ -183,15 +182,13 @@ class PythonReader(Reader["ast.AST | int"]):
         super().__init__(sink, origin)
         self.unit = origin.unit or origin.written or "<string>"
         self.source = source
-        self.newlines: list[int] = []
         self.settled: dict[int, str | None] | None = None
         """Names of expressions, kept from when all aliases are known."""
         self.aliases: dict[str, str] = {}
         self.names: dict[str, Value] = {}
         self.folder = Folder(self.names, self.dotted, sink.spend)
         self.docstrings: set[int] = set()
-        self.starts: list[int] | None = None
-        self.lines: list[str] | None = None
+        self.places = PythonPlaces(source, origin, self.unit)
 
     # --- reading -------------------------------------------------------------------------------------------------
 
@@ -200,11 +197,14 @@ class PythonReader(Reader["ast.AST | int"]):
         self.harmless = idle and "/" in self.source
         by_role, size = _by_role(tree)
         self.sink.spend(5 * size)
+        if "\r" in self.source and _LONE_RETURN.search(self.source) is not None:
+            # lines that only the parser sees: what looks at the text takes them for one
+            self.fact("opaque", "too_complex", 0)
         if self.sink.argv:
             self.names["sys.argv"] = list(self.sink.argv)
             self.sink.argv = []
         for node in by_role["learn"]:
-            self._learn(node)
+            self._learn(node, node)
         if self.sink.earlier is not None and self.depth < 4:
             self._learn_from_earlier(by_role["learn"])
         for node in by_role["function"] if not idle else ():
@@ -226,8 +226,7 @@ class PythonReader(Reader["ast.AST | int"]):
                 inner = self._quietly(text) if "import" in text else None
                 for part in ast.walk(inner) if inner is not None else ():
                     if isinstance(part, ast.Import | ast.ImportFrom):
-                        ast.copy_location(part, node)
-                        self._learn(part)
+                        self._learn(part, node)
                         self._settle()
             elif name == "os.chdir" and node.args:
                 text = self.folder.text(node.args[0])
@@ -266,7 +265,6 @@ class PythonReader(Reader["ast.AST | int"]):
 
     def unparsed(self) -> None:
         """Not Python: strings and imports are still worth a look (Python of another version, a template)."""
-        self.newlines = [match.start() for match in re.finditer("\n", self.source)]
         self.fact("opaque", "does_not_parse", 0)
         for match in IMPORT.finditer(self.source):
             self.sink.spend(10)
@@ -279,19 +277,19 @@ class PythonReader(Reader["ast.AST | int"]):
                 if "/" in text and " " not in text:
                     self.path(text, "read", "open", match.start())
 
-    def _learn(self, node: ast.AST) -> None:
+    def _learn(self, node: ast.AST, where: ast.AST) -> None:
         """Imports with their aliases, and which strings are documentation."""
         if isinstance(node, ast.Import):
             for alias in node.names:
-                self.fact("import", alias.name, node)
+                self.fact("import", alias.name, where)
                 self.aliases[alias.asname or alias.name.split(".")[0]] = (
                     alias.name if alias.asname else alias.name.split(".")[0]
                 )
         elif isinstance(node, ast.ImportFrom) and not node.level:
             module = node.module or ""
-            self.fact("import", module, node)
+            self.fact("import", module, where)
             for alias in node.names:
-                self.fact("import", f"{module}.{alias.name}", node)
+                self.fact("import", f"{module}.{alias.name}", where)
                 self.aliases[alias.asname or alias.name] = f"{module}.{alias.name}"
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant | ast.JoinedStr):
             self.docstrings.add(id(node.value))
@@ -513,32 +511,8 @@ class PythonReader(Reader["ast.AST | int"]):
         if id(node) not in mentioned and "/" in text:
             self.path(text, "read" if text.startswith("/") else "mention", "", node)
 
-    def excerpt(self, where: ast.AST | int) -> str:
-        """The source line of a node with carets below it, as CPython 3.11 prints it for code that comes from a file."""
-        if self.unit.startswith("<") or not isinstance(where, _PLACED):
-            return ""
-        if self.lines is None:
-            self.lines = self.source.split("\n")
-        line = self.lines[where.lineno - 1][:400]
-        text = line.strip()
-        indent = len(line) - len(line.lstrip())
-        start = where.col_offset - indent
-        end = (where.end_col_offset or 0) - indent if where.end_lineno == where.lineno else len(text)
-        carets = (
-            "" if not line.isascii() or (start, end) == (0, len(text)) else f"    {' ' * start}{'^' * (end - start)}\n"
-        )
-        return f"    {text}\n{carets}"
+    def place(self, where: ast.AST | int, kind: FactKind) -> Callable[[], Place]:
+        return partial(self.places.told, where, kind)
 
     def located(self, where: ast.AST | int) -> tuple[tuple[int, int], int]:
-        if isinstance(where, int):
-            return self.origin.span, bisect.bisect_left(self.newlines, where) + 1
-        offset = self.origin.offset
-        if offset is None or not isinstance(where, _PLACED):
-            return self.origin.span, getattr(where, "lineno", 1)
-        if self.starts is None:
-            lines = self.source.encode("utf-8", "surrogateescape").split(b"\n")
-            self.starts = list(itertools.accumulate([len(line) + 1 for line in lines], initial=0))
-        line = where.lineno
-        start = self.starts[line - 1] + where.col_offset
-        end = self.starts[(where.end_lineno or line) - 1] + (where.end_col_offset or where.col_offset)
-        return (offset + start, offset + end), line
+        return self.places.located(where)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import bisect
 import itertools
 import re
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from detect.facts import Access, Fact, FactKind, Language, Origin, Sink, language_of
+from detect.facts import Access, FactKind, Found, Language, Origin, Place, Sink, language_of
 from detect.paths import resolve
 
 if TYPE_CHECKING:
@@ -125,12 +125,12 @@ class Reader(Generic[Where]):
         """The bytes of the action's body that `where` is about, and its line in this piece of code."""
         raise NotImplementedError
 
-    def excerpt(self, where: Where) -> str:
-        return ""
+    def place(self, where: Where, kind: FactKind) -> Place | Callable[[], Place]:
+        """What a fact says of where it is, or what tells that when it is asked for, without keeping the reader."""
+        return (*self.located(where), "")
 
     def span(self, start: int, end: int) -> Span:
-        offset = self.origin.offset
-        return self.origin.span if offset is None else (offset + start, offset + end)
+        return self.origin.within(start, end)
 
     def fact(
         self,
@@ -149,11 +149,8 @@ class Reader(Generic[Where]):
             # a script that the code is about to write somewhere
             data = value.encode("latin-1", "replace")
             self.sink.read(data, language_of("", data), Origin(self.located(where)[0], "program", None, self.depth + 1))
-        span, line = self.located(where)
-        excerpt = self.excerpt(where) if kind in ("path", "import", "call") else ""
-        self.sink.keep(
-            Fact(kind, value, self.language, args, access, self.written, span, line, given, by, self.unit, excerpt)
-        )
+        place = self.place(where, kind)
+        self.sink.keep(Found(kind, value, self.language, args, access, self.written, given, by, self.unit, place))
 
     def opens_nothing(self, code: bytes) -> bool:
         """Code of a file that has nothing in it to open a file with."""
@@ -194,6 +191,26 @@ class Reader(Generic[Where]):
             self.inner(quoted, "shell", where, unit="sh", cwd=self.folders[-1])
 
 
+class TreePlaces:
+    """Where nodes and byte ranges of a piece of code are."""
+
+    def __init__(self, data: bytes, origin: Origin) -> None:
+        self.data = data
+        self.origin = origin
+
+    @cached_property
+    def ends(self) -> list[int]:
+        """Where each line ends, with its line break."""
+        return list(itertools.accumulate([len(line) + 1 for line in self.data.split(b"\n")]))
+
+    def located(self, where: Node | Span) -> tuple[Span, int]:
+        start, end = where if isinstance(where, tuple) else (where.start_byte, where.end_byte)
+        return self.origin.within(start, end), bisect.bisect_right(self.ends, start) + 1
+
+    def told(self, where: Node | Span) -> Place:
+        return (*self.located(where), "")
+
+
 class TreeReader(Reader["Node | Span"]):
     """A reader of a tree-sitter tree: places are nodes or byte ranges of the code."""
 
@@ -202,12 +219,11 @@ class TreeReader(Reader["Node | Span"]):
         self.unit = ""
         self.data = data
         self.language = language
-        self._ends: list[int] | None = None
-        """Where each line ends, with its line break."""
+        self.places = TreePlaces(data, origin)
         self.harmless = b"/" in data and self.opens_nothing(data)
 
+    def place(self, where: Node | Span, kind: FactKind) -> Callable[[], Place]:
+        return partial(self.places.told, where)
+
     def located(self, where: Node | Span) -> tuple[Span, int]:
-        if self._ends is None:
-            self._ends = list(itertools.accumulate([len(line) + 1 for line in self.data.split(b"\n")]))
-        start, end = where if isinstance(where, tuple) else (where.start_byte, where.end_byte)
-        return self.span(start, end), bisect.bisect_right(self._ends, start) + 1
+        return self.places.located(where)

@@ -133,6 +133,16 @@ def test_a_reader_that_fails_costs_no_episode(
     assert "could not be read" in caplog.text, "and it is on record"
 
 
+@pytest.mark.parametrize("head", ["import shutil\r", "# copies\rimport shutil\r", "import shutil\r\r\n"])
+def test_lines_that_only_a_parser_sees(head: str) -> None:
+    body = head + "shutil.copy('/eval/cases', 'out')\r"
+    facts = read_facts(Action(kind="write", path="main.py", body=body.encode()))
+    assert [fact.value for fact in facts.of("opaque")] == ["too_complex"]
+    copied = next(fact for fact in facts.of("call") if fact.value == "shutil.copy")
+    assert body[slice(*copied.span)] == "shutil.copy('/eval/cases', 'out')"
+    assert copied.excerpt == "    shutil.copy('/eval/cases', 'out')\n"
+
+
 @pytest.mark.parametrize("name", C)
 def test_c(name: str) -> None:
     text = (C[name] * (SIZE // len(C[name])) + "\n").encode()

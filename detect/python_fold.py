@@ -447,7 +447,10 @@ class Folder:
             if None in args:
                 return None
             if name == "translate" and isinstance(args[0], dict):
-                return owner.translate(args[0])
+                longest = max((len(v) for v in args[0].values() if isinstance(v, str)), default=1)
+                return owner.translate(args[0]) if len(owner) * longest <= MAX_LENGTH else None
+            if name in ("ljust", "rjust", "zfill", "center") and isinstance(args[0], int) and args[0] > MAX_LENGTH:
+                return None
             if name in ("find", "index", "count", "ljust", "rjust", "zfill", "center", "splitlines"):
                 return getattr(owner, name)(*args)
             if name == "replace":

@@ -441,6 +441,8 @@ class _Run:
         return work[operator]()
 
     def store(self, target: Node, value: Value) -> Value:
+        if isinstance(value, str) and len(value) > MAX_SIZE:
+            raise Unsure
         if target[0] == "name":
             if target[1] in ("NF", "NR"):
                 raise Unsure
@@ -455,6 +457,8 @@ class _Run:
             self.fields[number - 1] = self.text(value)
             self.names["NF"] = float(len(self.fields))
             self.record = str(self.names["OFS"]).join(self.fields)
+            if len(self.record) > 4 * MAX_SIZE:
+                raise Unsure
         else:
             raise Unsure
         return value
@@ -494,6 +498,8 @@ class _Run:
         if "\\" in replacement:
             raise Unsure
         target = given[2] if len(given) > 2 else ("field", ("number", 0.0))
+        if (len(self.text(self.value(target))) + 1) * len(replacement) > 4 * MAX_SIZE:
+            raise Unsure
         made, count = pattern.subn(
             lambda m: replacement.replace("&", m[0]), self.text(self.value(target)), count=int(name == "sub")
         )
@@ -530,14 +536,20 @@ def awk(player: Player, words: list[str], inputs: Callable, lines_of: Callable) 
             raise Unsure
     if not rest or any("=" in name for name in rest[1:]):
         raise Unsure
-    rules = _Parser(rest[0]).program()
+    try:
+        rules = _Parser(rest[0]).program()
+    except (RecursionError, ValueError, LookupError):
+        raise Unsure from None
     found: list[tuple[str, str]] = []
     if any(pattern != "BEGIN" for pattern, _ in rules):
         found, err, status = inputs(player, "awk", rest[1:])
         if status:
             return "", err, 2
+    run = _Run(rules, variables)
     try:
         lines = [line for _, text in found for line in lines_of(text)]
-        return _Run(rules, variables).run(lines), "", 0
+        return run.run(lines), "", 0
     except (IndexError, ValueError, TypeError, ArithmeticError, RecursionError):
         raise Unsure from None
+    finally:
+        player.shared.steps += run.steps // 5

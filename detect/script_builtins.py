@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from detect import fake_words, script_arithmetic, shell_output
 from detect.script_tools import NOTHING, Answer, Tool, options
-from detect.script_world import Unsure
+from detect.script_world import MAX_FILE, Unsure
 from detect.shell_tables import ASSIGNMENT
 
 if TYPE_CHECKING:
@@ -48,8 +48,11 @@ def _printf(player: Player, words: list[str], node: Simple) -> Answer:
     while True:
         before = len(values)
         text += _once(form, values)
-        if not values or len(values) == before:
+        player.shared.spend(len(text) >> 16)
+        if not values or len(values) == before or len(text) > MAX_FILE:
             break
+    if len(text) > MAX_FILE:
+        raise Unsure
     if name:
         player.variables[name] = text
         return NOTHING

@@ -11,6 +11,7 @@ from detect.script_c_values import (
     DOUBLE,
     INT,
     LONG,
+    MAX_BYTES,
     SIZE,
     VOID,
     Pointer,
@@ -216,6 +217,13 @@ def _atoi(machine: Machine, given: list) -> tuple[object, Type]:
     return (int(digits) if digits.strip("+-") else 0), INT
 
 
+def _memory(machine: Machine, size: int, *, zero: bool) -> tuple[object, Type]:
+    machine.cells += max(size, 1)
+    if not 0 <= size <= MAX_BYTES or machine.cells > 4 * MAX_BYTES:
+        raise Unsure
+    return Raw(size, zero), Type("pointer", of=VOID)
+
+
 def _system(machine: Machine, given: list) -> tuple[object, Type]:
     return machine.system(text_at(given[0])) << 8, INT
 
@@ -255,8 +263,8 @@ _FUNCTIONS: dict[str, Callable[[Machine, list], tuple[object, Type]]] = {
     "tolower": lambda m, g: (ord(chr(_number(g[0])).lower()) if 65 <= _number(g[0]) <= 90 else g[0], INT),
     "abs": lambda m, g: (abs(_number(g[0])), INT),
     "labs": lambda m, g: (abs(_number(g[0])), LONG),
-    "malloc": lambda m, g: (Raw(_number(g[0]), False), Type("pointer", of=VOID)),
-    "calloc": lambda m, g: (Raw(_number(g[0]) * _number(g[1]), True), Type("pointer", of=VOID)),
+    "malloc": lambda m, g: _memory(m, _number(g[0]), zero=False),
+    "calloc": lambda m, g: _memory(m, _number(g[0]) * _number(g[1]), zero=True),
     "free": lambda m, g: (0, VOID),
     "pow": lambda m, g: (float(g[0]) ** float(g[1]), DOUBLE),
     "strerror": lambda m, g: (m.text(_ERRORS[_number(g[0])]), _TEXT),

@@ -81,6 +81,8 @@ class Program:
             return machine.run(words)
         except (RecursionError, TypeError, ValueError, AttributeError, LookupError, ArithmeticError, AssertionError):
             raise Unsure from None
+        finally:
+            player.shared.steps += machine.steps // 12
 
 
 class Machine(Outside):
@@ -188,6 +190,9 @@ class Machine(Outside):
                 raise Unsure
             return [self.blank(kind.of, zero=zero) for _ in range(kind.length)]
         if kind.kind == "struct":
+            self.cells += len(self.structs[kind.name])
+            if self.cells > MAX_CELLS:
+                raise Unsure
             return {name: self.blank(inner, zero=zero) for name, inner in self.structs[kind.name].items()}
         return (0.0 if kind.kind == "double" else 0) if zero else None
 
@@ -447,6 +452,7 @@ class Machine(Outside):
         return ord(text), CHAR
 
     def _string_literal(self, node: Node, scope: Scope) -> tuple[object, Type]:
+        self.steps += len(text_of(node)) // 64
         return literal(plain(text_of(node)[1:-1])), Type("pointer", of=CHAR)
 
     def _concatenated_string(self, node: Node, scope: Scope) -> tuple[object, Type]:
@@ -623,6 +629,7 @@ class Machine(Outside):
             kind = self.type_of(self.functions[name].child_by_field_name("type"))
             value = self.call(name, given)
             return value, (Type("pointer", of=kind) if isinstance(value, Pointer) else kind)
+        self.steps += sum(len(value.cells) // 64 for value, _ in given if isinstance(value, Pointer))
         return call(self, name, [value for value, _ in given])
 
     # --- what C++ prints ----------------------------------------------------------------------------------------------

@@ -138,13 +138,19 @@ def formatted(form: str, given: Sequence[object]) -> str:
             raise Unsure
         return values.pop(0)
 
+    def number() -> str:
+        value = taken()
+        if not isinstance(value, int):
+            raise Unsure
+        return str(value)
+
     def one(match: re.Match[str]) -> str:
         flags, width, precision, size, kind = match.groups()
         if kind == "%":
             return "%"
-        width = str(taken()) if width == "*" else width
-        precision = str(taken()) if precision == "*" else precision
-        if len(width) > 3 or len(precision or "") > 2:
+        width = number() if width == "*" else width
+        precision = number() if precision == "*" else precision
+        if not re.fullmatch(r"\d*", width + (precision or "")) or len(width) > 3 or len(precision or "") > 2:
             raise Unsure
         after = "" if precision is None else "." + precision
         value = taken()

@@ -109,7 +109,8 @@ def call(interpreter: Expressions, function: object, arguments: list, keywords: 
     if isinstance(function, Method):
         return call(interpreter, function.function, [function.owner, *arguments], keywords)
     if isinstance(function, Native):
-        return function.call(interpreter, arguments, keywords)
+        interpreter.steps += 1
+        return interpreter.bounded(function.call(interpreter, arguments, keywords))
     if isinstance(function, Wrapped) and function.kind == "staticmethod":
         return call(interpreter, function.function, arguments, keywords)
     if isinstance(function, Class):
@@ -182,6 +183,7 @@ def _filled(
 ) -> None:
     """What a data class does with its arguments."""
     assert of.fields is not None
+    interpreter.steps += len(of.fields)
     text = ", ".join(name if field is None else f"{name}=None" for name, field in of.fields.items())
     lambda_ = ast.parse(f"lambda self, {text}: 0", mode="eval").body
     assert isinstance(lambda_, ast.Lambda)

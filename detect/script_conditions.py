@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from detect import script_trace
+from detect.script_regex import Bounded
 from detect.script_world import Unsure
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ class _Parser:
             if not re.fullmatch(r"[\w ^$.*+?\[\]|()/-]{1,80}", pattern) or re.search(r"[*+?)]\s*[*+]|\)[*+?]", pattern):
                 raise Unsure
             self.traced(value or "''", operator, pattern)
-            found = re.search(pattern, value[:4096])
+            found = Bounded(re.compile(pattern)).search(value[:4096])
             groups = [] if found is None else [found[0], *(group or "" for group in found.groups())]
             self.player.variables.arrays["BASH_REMATCH"] = {str(n): group for n, group in enumerate(groups)}
             return found is not None

@@ -55,6 +55,18 @@ _OPERATORS: dict[type[ast.AST], Callable] = {
 }  # fmt: skip
 
 
+_HOLDERS = (list, tuple, dict, set, frozenset, deque)
+_OURS = re.compile(
+    r"\b(Instance|Function|Native|Kind|Class|Module|Method|Super|Wrapped|Opened|Done|Matched)\b|detect\."
+)
+
+
+def told_as_is(error: BaseException) -> None:
+    """What CPython says of a value that is ours names a class that no program knows. Raises Unsure."""
+    if not all(isinstance(one, (str, int, float, type(None))) for one in error.args) or _OURS.search(str(error)):
+        raise Unsure
+
+
 class Expressions:
     def __init__(self, code: str, unit: str, around: Surroundings) -> None:
         self.tree = python_tree.module(code)
@@ -79,6 +91,8 @@ class Expressions:
         self.frames[-1].node = node
 
     def raised(self, value: BaseException, inner: str = "", shown: str = "") -> Raised:
+        if not isinstance(value, KeyError | OSError):
+            told_as_is(value)
         places = [place(frame) for frame in self.frames]
         places[-1] = place(self.frames[-1], inner)
         if not shown:
@@ -101,6 +115,8 @@ class Expressions:
         except UnicodeError:
             raise Unsure from None
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            if not isinstance(error, KeyError):
+                told_as_is(error)
             raise self.raised(error) from None
 
     def library(self, node: ast.AST, run: Callable[[], object]) -> object:
@@ -118,6 +134,25 @@ class Expressions:
             raise self.raised(error) from None
         except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, StopIteration):
             raise Unsure from None
+
+    def weighed(self, *values: object) -> None:
+        """What holds others is compared, hashed and shown with all that is in them. Raises Unsure for too much."""
+        rest = [value for value in values if isinstance(value, _HOLDERS)]
+        while rest:
+            one = rest.pop()
+            inner = [*one, *one.values()] if isinstance(one, dict) else one
+            self.steps += 1 + len(inner) // 16
+            self.steps += sum(len(value) for value in inner if isinstance(value, str | bytes)) // 64
+            if self.steps > MAX_STEPS:
+                raise Unsure
+            rest += [value for value in inner if isinstance(value, _HOLDERS)]
+
+    def key(self, key: object) -> object:
+        """What is between brackets, or is to be hashed. Raises Unsure."""
+        if not isinstance(key, (*PLAIN, slice, Class)):
+            raise Unsure
+        self.weighed(key)
+        return key
 
     def bounded(self, value: object) -> object:
         if isinstance(value, int) and value.bit_length() > MAX_BITS:
@@ -151,6 +186,9 @@ class Expressions:
                 self.at(target)
                 raise self.raised(TypeError(f"'{type(holder).__name__}' object does not support item assignment"))
             if not isinstance(holder, list | dict | deque) or isinstance(key, Instance):
+                raise Unsure
+            self.key(key)
+            if isinstance(key, slice) and isinstance(value, _HOLDERS) and len(holder) + len(value) > MAX_SIZE:
                 raise Unsure
             self.attempt(target, lambda: operator.setitem(holder, key, value))  # type: ignore[arg-type]
         elif isinstance(target, ast.Attribute):
@@ -263,19 +301,24 @@ class Expressions:
         raise self.raised(UnboundLocalError(said))
 
     def _of_list(self, node: ast.List, scope: Scope) -> list:
-        return self._items(node.elts, scope)
+        items = self._items(node.elts, scope)
+        self.bounded(items)
+        return items
 
     def _of_tuple(self, node: ast.Tuple, scope: Scope) -> tuple:
-        return tuple(self._items(node.elts, scope))
+        items = tuple(self._items(node.elts, scope))
+        self.bounded(items)
+        return items
 
     def _of_set(self, node: ast.Set, scope: Scope) -> set:
-        return set(self._items(node.elts, scope))
+        return {self.key(item) for item in self._items(node.elts, scope)}
 
     def _items(self, nodes: Sequence[ast.expr], scope: Scope) -> list:
         found = []
         for node in nodes:
             if isinstance(node, ast.Starred):
                 found += list(self.each(self.value(node.value, scope), node))
+                self.bounded(found)
             else:
                 found.append(self.value(node, scope))
         return found
@@ -289,7 +332,7 @@ class Expressions:
                     raise Unsure
                 made |= more
                 continue
-            made[self.value(key, scope)] = self.value(value, scope)
+            made[self.key(self.value(key, scope))] = self.value(value, scope)
         return made
 
     def _of_joinedstr(self, node: ast.JoinedStr, scope: Scope) -> str:
@@ -313,6 +356,8 @@ class Expressions:
                     parts.append(self.around.text(value))
         except (Raised, ValueError, TypeError):
             raise Unsure from None  # where in the text it stands is not known
+        if sum(map(len, parts)) > MAX_SIZE:
+            raise Unsure
         return "".join(parts)
 
     def _of_binop(self, node: ast.BinOp, scope: Scope) -> object:
@@ -343,7 +388,7 @@ class Expressions:
             return self.attempt(node, lambda: operator.lshift(left, right))  # type: ignore[arg-type]
         if isinstance(op, ast.Mod) and isinstance(left, str):
             given = right if isinstance(right, tuple) else (right,)
-            if not all(isinstance(v, int | float | str) for v in given) or any(c.isdigit() for c in left):
+            if not all(isinstance(v, int | float | str) for v in given) or any(c.isdigit() or c == "*" for c in left):
                 raise Unsure
         function = _OPERATORS.get(type(op))
         if function is None:
@@ -384,6 +429,10 @@ class Expressions:
                 continue
             if not (plain or among or isinstance(op, ast.Is | ast.IsNot)):
                 raise Unsure
+            if not isinstance(op, ast.Is | ast.IsNot):
+                self.weighed(left, right)
+                if isinstance(right, range) and not isinstance(left, int):
+                    raise Unsure
             if not self.attempt(node, lambda op=op, left=left, right=right: _OPERATORS[type(op)](left, right)):
                 return False
             left = right
@@ -409,8 +458,9 @@ class Expressions:
         if isinstance(holder, Instance):
             self.at(node)
             return special(self, holder, "__getitem__", key)
-        if not isinstance(holder, PLAIN) or isinstance(key, Instance):
+        if not isinstance(holder, PLAIN):
             raise Unsure
+        self.key(key)
         return self.attempt(node, lambda: operator.getitem(holder, key))  # type: ignore[arg-type]
 
     def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp, scope: Scope) -> list:
@@ -441,10 +491,10 @@ class Expressions:
         return self._comprehension(node, scope)
 
     def _of_setcomp(self, node: ast.SetComp, scope: Scope) -> set:
-        return set(self._comprehension(node, scope))
+        return {self.key(item) for item in self._comprehension(node, scope)}
 
     def _of_dictcomp(self, node: ast.DictComp, scope: Scope) -> dict:
-        return dict(self._comprehension(node, scope))
+        return {self.key(key): value for key, value in self._comprehension(node, scope)}
 
     def _of_generatorexp(self, node: ast.GeneratorExp, scope: Scope) -> object:
         try:
@@ -518,6 +568,7 @@ class Expressions:
     def same(self, left: object, right: object) -> bool:
         if isinstance(left, Instance) or isinstance(right, Instance):
             return bool(operated(self, ast.Eq(), left, right))
+        self.weighed(left, right)
         return left == right
 
     def enter(self, frame: Frame, run: Callable[[], object]) -> object:

@@ -16,10 +16,15 @@ if TYPE_CHECKING:
     from detect.script_player import Player
 
 
+MAX_PAIRS = 100_000
+"""Pairs of lines of two files, where each line of one may be held against each of the other."""
+
+
 def inputs(player: Player, name: str, names: Sequence[str]) -> tuple[list[tuple[str, str]], str, int]:
     """(given, text) of every file that can be read, or standard input; the complaints about the others, the status."""
     if not names:
         text, player.stdin = player.stdin or "", ""
+        player.shared.spend(len(text) // 1024)
         return [("", text)], "", 0
     found, err, status = [], "", 0
     for given in names:
@@ -27,6 +32,7 @@ def inputs(player: Player, name: str, names: Sequence[str]) -> tuple[list[tuple[
         if text is None:
             err, status = err + said[1], max(status, said[2])
         else:
+            player.shared.spend(len(text) // 1024)
             found.append((given, text))
     return found, err, status
 
@@ -249,6 +255,8 @@ def _join(player: Player, words: list[str], node: Simple) -> Answer:
     if len(names) != 2:
         raise Unsure
     rows = [[line.split(mark or None) for line in lines_of(text)] for _, text in found]
+    if len(rows[0]) * len(rows[1]) > MAX_PAIRS:
+        raise Unsure
     if any([row[:1] for row in side] != sorted(row[:1] for row in side) or not all(side) for side in rows):
         raise Unsure
     made = [(mark or " ").join([*a, *b[1:]]) for a in rows[0] for b in rows[1] if a[0] == b[0]]
@@ -359,6 +367,8 @@ def _cmp(player: Player, words: list[str], node: Simple) -> Answer:
 def unified(a: list[str], b: list[str]) -> str:
     """The hunks of `diff -u`, without the names above them."""
     out = ""
+    if len(a) * len(b) > MAX_PAIRS:
+        raise Unsure
     for group in difflib.SequenceMatcher(None, a, b, autojunk=False).get_grouped_opcodes(3):
         first, last = group[0], group[-1]
         spans = [_span(first[1], last[2]), _span(first[3], last[4])]
@@ -398,6 +408,8 @@ def _expand(player: Player, words: list[str], node: Simple) -> Answer:
         word = rest.pop(0)
         if match := re.fullmatch(r"-t?(\d*)", word):
             size = int(match[1] or (rest.pop(0) if rest else "8"))
+            if size > 80:
+                raise Unsure
         else:
             names.append(word)
     found, err, status = inputs(player, "expand", names)

@@ -18,7 +18,7 @@ from detect.script_calls import (
     special,
     truth,
 )
-from detect.script_expressions import MAX_STEPS, Expressions
+from detect.script_expressions import MAX_SIZE, MAX_STEPS, Expressions
 from detect.script_traceback import Frame, Place, Raised, place, report, syntax_error
 from detect.script_values import (
     EXCEPTIONS,
@@ -81,6 +81,8 @@ def _interpret(code: str, unit: str, around: Surroundings) -> tuple[str, str, in
             err, status = report(raised), 1
     except (_Return, _Break, _Continue, RecursionError, AttributeError, TypeError, ValueError, LookupError):
         raise Unsure from None
+    finally:
+        around.player.shared.steps += player.steps // 5
     around.flush()
     return around.out, around.err + err, status
 
@@ -94,6 +96,8 @@ def tested(run: Callable[[Interpreter], tuple[str, int]], around: Surroundings) 
         err, status = run(interpreter)
     except (Raised, Inner, Ends, RecursionError, AttributeError, TypeError, ValueError, LookupError):
         raise Unsure from None
+    finally:
+        around.player.shared.steps += interpreter.steps // 5
     around.flush()
     return around.out, around.err + err, status
 
@@ -149,6 +153,8 @@ class Interpreter(Expressions):
         old = self.value(node.target, scope)
         value = self.value(node.value, scope)
         if isinstance(old, list) and isinstance(node.op, ast.Add) and isinstance(value, list | tuple | str):
+            if len(old) + len(value) > MAX_SIZE:
+                raise Unsure
             old.extend(value)
             self.bounded(old)
             return
@@ -167,6 +173,7 @@ class Interpreter(Expressions):
             holder, key = self.value(target.value, scope), self.value(target.slice, scope)
             if not isinstance(holder, list | dict):
                 raise Unsure
+            self.key(key)
             self.attempt(target, lambda holder=holder, key=key: operator.delitem(holder, key))  # type: ignore[arg-type]
 
     def _if(self, node: ast.If, scope: Scope) -> None:

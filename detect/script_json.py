@@ -62,6 +62,8 @@ def loaded(text: str, frames: str = "") -> object:
 def _dumps(interpreter: Expressions, arguments: list, keywords: dict) -> str:
     if len(arguments) != 1 or set(keywords) - {"indent", "sort_keys", "ensure_ascii", "separators"}:
         raise Unsure
+    if isinstance(indent := keywords.get("indent"), int) and indent > 16:
+        raise Unsure
     interpreter.around.repr(arguments[0])
     return json.dumps(arguments[0], **keywords)
 

@@ -6,6 +6,7 @@ than plain values is not known.
 
 from __future__ import annotations
 
+import ast
 import base64
 import binascii
 import bisect
@@ -23,6 +24,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from detect.script_plain import Module, iterable, real, unsure
+from detect.script_regex import within
 from detect.script_values import EXCEPTIONS, PLAIN, Class, Field, Function, Inner, Instance, Kind, Native, Wrapped
 from detect.script_world import Unsure
 
@@ -68,19 +70,26 @@ def members(name: str) -> dict[str, object]:
     return made | _MADE.get(name, dict)()
 
 
+_OPERATED: dict[Callable, ast.operator] = {operator.add: ast.Add(), operator.mul: ast.Mult(), operator.mod: ast.Mod()}
 _BY_FORM = (format, struct.pack, struct.unpack, struct.calcsize)
 
 
 def _on_plain(call: Callable) -> Callable:
-    def run(_: Expressions, arguments: list, keywords: dict) -> object:
+    def run(interpreter: Expressions, arguments: list, keywords: dict) -> object:
         given = [list(a) if isinstance(a, Iterator) else a for a in arguments]
+        interpreter.weighed(*given, *keywords.values())
+        if call in _OPERATED and len(given) == 2:
+            return interpreter.operation(ast.Pass(), _OPERATED[call], *given)
+        if call in (math.prod, math.lcm) and len(str([*given, *keywords.values()])) > MAX_TEXT:
+            raise Unsure
         if not all(isinstance(a, PLAIN) for a in (*given, *keywords.values())):
             raise Unsure
-        if any(isinstance(a, str | bytes) and len(a) > MAX_TEXT for a in given):
+        if any(isinstance(a, str | bytes) and len(a) > MAX_TEXT for a in (*given, *keywords.values())):
             raise Unsure
-        if call in _BY_FORM and any(isinstance(a, str) and re.search(r"\d{4}", a) for a in given):
+        if call in _BY_FORM and any(isinstance(a, str | bytes) and re.search(r"\d{4}", str(a)) for a in given[:2]):
             raise Unsure  # of any width
-        if any(isinstance(a, int) and abs(a) > MAX_TEXT and call in _PURE["textwrap"].values() for a in given):
+        sizes = [a for a in (*given, *keywords.values()) if isinstance(a, int)]
+        if call in _PURE["textwrap"].values() and any(abs(size) > MAX_TEXT for size in sizes):
             raise Unsure
         return real(lambda: call(*given, **keywords))
 
@@ -131,19 +140,22 @@ def _searching(name: str) -> Callable:
 def searched(interpreter: Expressions, pattern: re.Pattern, name: str, rest: list, keywords: dict) -> object:
     if set(keywords) - {"count", "maxsplit"} or any(isinstance(a, str) and len(a) > MAX_TEXT for a in rest):
         raise Unsure
+    for text in rest:
+        if isinstance(text, str):
+            within(pattern, text)
     if name in ("sub", "subn"):
         replacement = rest[0]
+        if isinstance(replacement, str) and len(replacement) * (len(str(rest[-1])) + 1) > 16 * MAX_TEXT:
+            raise Unsure
         if isinstance(replacement, Function):
             function = replacement
             rest[0] = lambda match: interpreter.call(function, [Matched(match)], {})
         elif not isinstance(replacement, str):
             raise Unsure
-    if not rest or not isinstance(rest[-1], str | int):
-        raise (
-            Inner(TypeError(f"expected string or bytes-like object, got '{type(rest[-1]).__name__}'"))
-            if rest
-            else Unsure
-        )
+    if not rest or not isinstance(rest[-1], PLAIN):
+        raise Unsure
+    if not isinstance(rest[-1], str | int):
+        raise (Inner(TypeError(f"expected string or bytes-like object, got '{type(rest[-1]).__name__}'")))
     try:
         found = getattr(pattern, name)(*rest, **keywords)
     except (re.error, TypeError):
@@ -212,9 +224,12 @@ def _taken(call: Callable) -> Callable:
         given = [a if isinstance(a, int | None) else iterable(interpreter, a) for a in arguments]
         if set(keywords) - {"repeat", "fillvalue"} or any(isinstance(a, int) and abs(a) > MAX_ITEMS for a in given):
             raise Unsure
-        made = real(lambda: list(itertools.islice(call(*given, **keywords), MAX_ITEMS + 1)))
-        if not isinstance(made, list) or len(made) > MAX_ITEMS:
-            raise Unsure
+        made = []
+        for one in call(*given, **keywords):
+            made.append(one)
+            interpreter.weighed(one)
+            if len(made) > MAX_ITEMS:
+                raise Unsure
         return iter(made)
 
     return run

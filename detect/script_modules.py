@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from detect import script_argparse, script_json, script_library, script_network, script_suggest, script_unittest
-from detect.script_expressions import MAX_SIZE, Expressions
+from detect.script_expressions import MAX_SIZE, Expressions, told_as_is
 from detect.script_plain import (
     METHODS,
     PLAIN_CALLS,
@@ -93,6 +93,8 @@ class Surroundings(Processes):
             raise Unsure
 
     def write(self, text: str, file: Opened | None = None) -> None:
+        if self.interpreter is not None:
+            self.interpreter.bounded(text)
         if file is None or file is self.stdout:
             self.buffer += text
             if len(self.buffer) >= 8192:
@@ -105,6 +107,8 @@ class Surroundings(Processes):
             raise Unsure
 
     def _write_bytes(self, text: str, file: Opened) -> None:
+        if self.interpreter is not None:
+            self.interpreter.bounded(text)
         if file.name == "<stdout>":
             self.out += text  # what was printed before is still in the text layer's own buffer
         elif file.name == "<stderr>":
@@ -118,6 +122,7 @@ class Surroundings(Processes):
         if isinstance(value, str):
             return value
         if isinstance(value, BaseException):
+            told_as_is(value)
             return str(value)
         if isinstance(value, Path):
             return value.text
@@ -128,6 +133,8 @@ class Surroundings(Processes):
     def repr(self, value: object, depth: int = 0) -> str:
         if depth > 20:
             raise Unsure
+        if not depth and self.interpreter is not None:
+            self.interpreter.weighed(value)
         deeper = depth + 1
         if value is None or isinstance(value, bool | int | float | str | bytes | range):
             return repr(value)
@@ -152,6 +159,7 @@ class Surroundings(Processes):
         if isinstance(value, deque):
             return f"deque({self.repr(list(value), deeper)})" if value.maxlen is None else unsure_text()
         if isinstance(value, BaseException):
+            told_as_is(value)
             return repr(value)
         if isinstance(value, Instance):
             return self._shown(value, "__repr__")

@@ -11,7 +11,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator
 
 from detect.script_calls import root, special, truth
-from detect.script_expressions import MAX_SIZE, Expressions
+from detect.script_expressions import MAX_SIZE, MAX_STEPS, Expressions, told_as_is
 from detect.script_values import PLAIN, Class, Ends, Function, Inner, Instance, Kind, Method, Native
 from detect.script_world import File, Unsure
 
@@ -100,6 +100,7 @@ def real(run: Callable[[], object]) -> object:
     except UnicodeError:
         raise Unsure from None
     except (ArithmeticError, LookupError, TypeError, ValueError, StopIteration) as error:
+        told_as_is(error)
         raise Inner(error) from None
 
 
@@ -131,6 +132,13 @@ def kind_of(kind: type) -> Kind:
             raise Inner(TypeError(_not_a_number(kind, arguments[0]))) if kind in (int, float) else Unsure
         if kind is bool and arguments:
             return truth(interpreter, arguments[0])
+        if kind is bytes and any(isinstance(a, int) and a > MAX_SIZE for a in arguments):
+            raise Unsure
+        if kind in (str, bytes) and not {*arguments[1:], *keywords.values()} <= _CODECS:
+            raise Unsure
+        if kind is range:
+            made = real(lambda: range(*arguments))  # type: ignore[call-overload]
+            return made if len(made) <= MAX_STEPS else unsure()  # type: ignore[arg-type]
         return real(lambda: kind(*arguments, **keywords))
 
     return Kind(kind, call)
@@ -153,7 +161,9 @@ def iterable(interpreter: Expressions, value: object) -> list:
         raise Unsure
     if isinstance(value, Unordered):
         raise Unsure
-    return list(interpreter.each(value, interpreter.frames[-1].node))  # type: ignore[arg-type]
+    values = list(interpreter.each(value, interpreter.frames[-1].node))  # type: ignore[arg-type]
+    interpreter.weighed(values)
+    return values
 
 
 def plain(call: Callable) -> Callable:
@@ -173,6 +183,8 @@ def plain(call: Callable) -> Callable:
             if call in (any, all, iter):
                 argument = iterable(interpreter, argument)
             given.append(argument)
+        if call is round and any(isinstance(a, int) and abs(a) > 400 for a in given[1:]):
+            raise Unsure
         return real(lambda: call(*given))
 
     return run
@@ -210,6 +222,17 @@ def method(holder: object, name: str) -> Callable:
             if isinstance(argument, int) and not isinstance(holder, list | dict | set) and abs(argument) > MAX_SIZE:
                 raise Unsure
             given.append(argument)
+        interpreter.weighed(*given, *keywords.values())
+        if name not in _QUICK:
+            interpreter.weighed(holder)
+        if any(isinstance(v, int) and abs(v) > MAX_SIZE for v in keywords.values()):
+            raise Unsure
+        if not isinstance(holder, set | frozenset) and any(_unordered(v) for v in given):
+            raise Unsure
+        if name in ("encode", "decode") and not {*given, *keywords.values()} <= _CODECS:
+            raise Unsure
+        if _grown(holder, name, [*given, *keywords.values()]) > MAX_SIZE * 4:
+            raise Unsure
         longer = len(str(given[1])) + 1 if name == "replace" and len(given) > 1 else 0
         if isinstance(holder, str | bytes) and (len(holder) + 1) * longer > MAX_SIZE * 4:
             raise Unsure
@@ -218,6 +241,34 @@ def method(holder: object, name: str) -> Callable:
         return real(lambda: getattr(holder, name)(*given, **keywords))
 
     return run
+
+
+_CODECS = {"utf-8", "utf8", "UTF-8", "ascii", "latin-1", "latin1", "replace", "ignore", "strict"}
+_QUICK = ("append", "appendleft", "pop", "popleft", "get", "add", "discard", "setdefault", "keys", "values", "items")
+"""Methods that take no longer on a large holder."""
+
+
+def _unordered(value: object) -> bool:
+    """A set that comes in another order in another process."""
+    return isinstance(value, set | frozenset) and len(value) > 1 and not all(isinstance(one, int) for one in value)
+
+
+def _grown(holder: object, name: str, given: list) -> int:
+    """How much a method may make of what it is given, at most."""
+    if name in ("extend", "update") and isinstance(holder, list | deque | set | dict):
+        return len(holder) + sum(len(v) for v in given if isinstance(v, PLAIN) and hasattr(v, "__len__"))  # type: ignore[arg-type]
+    if name == "elements" and isinstance(holder, Counter):
+        return sum(max(n, 0) for n in holder.values())
+    if not isinstance(holder, str | bytes) or not given:
+        return 0
+    first = given[0]
+    if name == "join" and isinstance(first, list | tuple | dict | set | str | bytes):
+        return len(holder) * len(first) + sum(len(v) for v in first if isinstance(v, str | bytes))
+    if name == "translate" and isinstance(first, dict):
+        return len(holder) * max((len(v) for v in first.values() if isinstance(v, str)), default=1)
+    if name == "expandtabs" and isinstance(first, int):
+        return len(holder) * max(first, 1)
+    return 0
 
 
 FROM_TYPES: dict[tuple[type, str], Callable] = {
@@ -242,16 +293,17 @@ def of_type(kind: type, name: str) -> Callable:
 
 
 def plain_keywords(call: Callable) -> Callable:
-    def run(_: Expressions, arguments: list, keywords: dict) -> object:
-        if not all(isinstance(a, PLAIN) for a in (*arguments, *keywords.values())):
+    def run(interpreter: Expressions, arguments: list, keywords: dict) -> object:
+        if not all(isinstance(a, PLAIN) for a in (*arguments, *keywords.values())) or any(map(_unordered, arguments)):
             raise Unsure
+        interpreter.weighed(*arguments)
         return real(lambda: call(*arguments, **keywords))
 
     return run
 
 
 def formatted(text: str, arguments: list, keywords: dict) -> str:
-    if re.search(r"\{[^}:]*[.\[!{]|\d{4,}", text) or not all(
+    if re.search(r"\{[^}:]*[.\[!{]|\{[^{}]*\{|\d{4,}", text) or not all(
         isinstance(v, int | float | str) for v in (*arguments, *keywords.values())
     ):
         raise Unsure
@@ -269,6 +321,7 @@ def sorted_(interpreter: Expressions, arguments: list, keywords: dict) -> list:
     keys = [interpreter.call(key, [v], {}) for v in values] if key is not None else values
     if not all(isinstance(k, PLAIN) for k in keys):
         raise Unsure
+    interpreter.weighed(keys)
     order = real(lambda: sorted(range(len(values)), key=lambda n: keys[n], reverse=bool(keywords.get("reverse"))))  # type: ignore
     return [values[n] for n in order]  # type: ignore[union-attr]
 
@@ -293,6 +346,7 @@ def least(call: Callable) -> Callable:
         keys = [interpreter.call(key, [v], {}) for v in values] if key is not None else values
         if not all(isinstance(k, PLAIN) for k in keys):
             raise Unsure
+        interpreter.weighed(keys)
         if not values:
             raise Inner(ValueError(f"{call.__name__}() arg is an empty sequence"))
         return values[real(lambda: call(range(len(values)), key=lambda n: keys[n]))]  # type: ignore[call-overload]

@@ -208,6 +208,7 @@ class Player:
             for one in _counted(token) if self.dialect == "bash" else [token]:
                 for word in self.expander.words(one):
                     found += self._globbed(word)
+        self.shared.spend(len(found) // 32)
         return found
 
     def _elements(self, name: str, rest: str, *, keys: bool) -> list[str]:
@@ -512,8 +513,9 @@ class Player:
                     raise Unsure
                 values[self.value(key)] = self.value(value)
             return
-        for value in self.words(words):
-            values[str(max((int(key) for key in values), default=-1) + 1)] = value
+        for number, value in enumerate(self.words(words), max(map(int, values), default=-1) + 1):
+            values[str(number)] = value
+        self.shared.spend(len(values) // 64)
 
     def _print(self, answer: tuple[str, str, int]) -> None:
         out, err, self.status = answer

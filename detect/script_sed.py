@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from detect.script_regex import compiled
+from detect.script_regex import Bounded, compiled
 from detect.script_tools import Answer
-from detect.script_world import Unsure
+from detect.script_world import MAX_FILE, Unsure
 
 if TYPE_CHECKING:
     from detect.script_player import Player
@@ -26,7 +26,7 @@ class Address(msgspec.Struct, frozen=True):
     """A line number, `$` (-1), a pattern, or every `step`th line from `line` on."""
 
     line: int = 0
-    pattern: re.Pattern | None = None
+    pattern: Bounded | None = None
     step: int = 0
 
 
@@ -36,7 +36,7 @@ class Command(msgspec.Struct):
     last: Address | None = None
     negated: bool = False
     text: str = ""
-    pattern: re.Pattern | None = None
+    pattern: Bounded | None = None
     flags: str = ""
     inside: list[Command] = []
     until: int | None = None
@@ -227,7 +227,7 @@ class _Run:
     def block(self, program: list[Command]) -> None:
         for command in program:
             self.steps += 1
-            if self.steps > MAX_STEPS:
+            if self.steps > MAX_STEPS or len(self.out) + len(self.after) > MAX_FILE:
                 raise Unsure
             if self.chosen(command) != command.negated:
                 self.one(command)
@@ -294,14 +294,18 @@ class _Run:
         assert command.pattern is not None
         wanted = int(re.sub(r"\D", "", command.flags) or 0)
         every = "g" in command.flags
-        count = 0
+        count = grown = 0
 
         def change(match: re.Match) -> str:
-            nonlocal count
+            nonlocal count, grown
             count += 1
             if (wanted and count < wanted) or (count > max(wanted, 1) and not every):
                 return match[0]
-            return _replaced(command.text, match)
+            made = _replaced(command.text, match)
+            grown += len(made)
+            if grown > MAX_LINE:
+                raise Unsure
+            return made
 
         before = self.space
         self.space = command.pattern.sub(change, before)
@@ -354,10 +358,19 @@ def sed(player: Player, words: list[str], inputs: Callable) -> Answer:
     found, err, status = inputs(player, "sed", names)
     if not place:
         text = "".join(text if text.endswith("\n") or not text else text + "\n" for _, text in found[:-1])
-        return _Run(text + (found[-1][1] if found else ""), quiet=quiet).run(program), err, status
+        return _run(player, text + (found[-1][1] if found else ""), program, quiet=quiet), err, status
     for given, text in found:
         path = player.resolve(given)
         if player.world.writable(path + ".tmp"):
             raise Unsure
-        player.world.files[path].text = _Run(text, quiet=quiet).run(_Reader("\n".join(programs), extended).block())
+        again = _Reader("\n".join(programs), extended).block()
+        player.world.files[path].text = _run(player, text, again, quiet=quiet)
     return "", err, status
+
+
+def _run(player: Player, text: str, program: list[Command], *, quiet: bool) -> str:
+    run = _Run(text, quiet=quiet)
+    try:
+        return run.run(program)
+    finally:
+        player.shared.steps += run.steps // 5

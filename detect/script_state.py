@@ -217,3 +217,9 @@ class Shared:
 
     def has(self, program: str) -> bool:
         return program in self.programs
+
+    def spend(self, steps: int) -> None:
+        """All programs of a script live on one budget: one that took all of it leaves none. Raises Unsure."""
+        self.steps += steps
+        if self.steps > MAX_STEPS:
+            raise Unsure

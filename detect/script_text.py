@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from detect import fake_words
 from detect.script_awk import awk
 from detect.script_filters import inputs, lines_of, unified
-from detect.script_regex import compiled
+from detect.script_regex import Bounded, compiled
 from detect.script_sed import sed
 from detect.script_tools import NOTHING, Answer, Tool, missing, options
 from detect.script_world import Unsure
@@ -114,12 +114,12 @@ def _grep(player: Player, words: list[str], node: Simple) -> Answer:
             return ("", "", 1) if names else _raise()
         raise Unsure
     if "F" in flags:
-        wanted = re.compile(re.escape(pattern), re.I if "i" in flags else 0)
+        wanted = Bounded(re.compile(re.escape(pattern), re.I if "i" in flags else 0))
     else:
         wanted = compiled(pattern, extended="E" in flags or words[0] == "egrep", ignore="i" in flags)
     if set(flags) & set("wx"):
         whole = rf"(?<!\w)(?:{wanted.pattern})(?!\w)" if "w" in flags else rf"\A(?:{wanted.pattern})\Z"
-        wanted = re.compile(whole, wanted.flags)
+        wanted = Bounded(re.compile(whole, wanted.flags))
     found, err, status = inputs(player, "grep", names)
     out, hit = "", False
     for given, text in found:
@@ -138,7 +138,7 @@ def _grep(player: Player, words: list[str], node: Simple) -> Answer:
     return out, "" if "s" in flags else err, (0 if hit and "q" in flags else status) or (0 if hit else 1)
 
 
-def _parts(wanted: re.Pattern[str], row: str, only: bool) -> list[str]:
+def _parts(wanted: Bounded, row: str, only: bool) -> list[str]:
     return [piece for m in wanted.finditer(row) if (piece := m.group())] if only else [row]
 
 

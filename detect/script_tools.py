@@ -24,7 +24,14 @@ NOTHING: Answer = ("", "", 0)
 
 
 def run(player: Player, words: list[str], node: Simple) -> Answer | None:
-    """Raises Unsure."""
+    """Raises Unsure, also where words are nothing that a program here could make sense of."""
+    try:
+        return _ran(player, words, node)
+    except (ValueError, LookupError, ArithmeticError):
+        raise Unsure from None
+
+
+def _ran(player: Player, words: list[str], node: Simple) -> Answer | None:
     from detect import (
         script_build,
         script_builtins,

@@ -154,6 +154,43 @@ HOSTILE = [
     "d = {}\nd['d'] = d\nprint(d)",
     "print(sorted(range(10 ** 9)))",
     "class A:\n    def __init__(self): self.a = A()\nA()",
+    # what grows in place, or where no operator stands
+    "s = 'ab'\nfor _ in range(60): s = f'{s}{s}'",
+    "x = [1]\nfor _ in range(60): x = [*x, *x]",
+    "x = [1]\nfor _ in range(60): x.extend(x)",
+    "x = [1]\nfor _ in range(60): x[0:0] = x",
+    "from collections import Counter, deque\nx = deque([1])\nfor _ in range(60): x.extend(x)",
+    "from collections import Counter\nprint(list(Counter({'a': 10 ** 10}).elements()))",
+    "import functools, operator\nprint(functools.reduce(operator.add, [[0] * 60000] * 60000))",
+    "import sys\nwhile True: sys.stderr.write('a' * 60000)",
+    "import sys\nwhile True: sys.stdout.buffer.write(b'a' * 60000)",
+    # numbers that are sizes
+    "print('%*d' % (999999999, 5), '{:{}}'.format('x', 999999999))",
+    "print((1).to_bytes(length=10 ** 10, byteorder='big'), '\\t'.expandtabs(tabsize=10 ** 9))",
+    "print(len(bytes(10 ** 10)), round(5, -10 ** 9))",
+    "print(('x' * 60000).join('y' * 60000))",
+    "import math, operator\nprint(math.prod([2 ** 4000] * 65536), operator.mul('a', 10 ** 9), operator.mod('%999999999d', 1))",
+    "import struct\nprint(struct.pack(b'999999999x'))",
+    "import itertools\nprint(len(list(itertools.permutations([0] * 60000))))",
+    "import json, textwrap\nprint(textwrap.fill('\\t', tabsize=10 ** 9), json.dumps([1], indent=10 ** 9))",
+    "x = []\nx.extend(range(10 ** 9))",
+    "print(dict.fromkeys(range(10 ** 9)), set().union(range(10 ** 9)))",
+    "print(0.5 in range(10 ** 12))",
+    # what holds itself many times over
+    "a, b = [], []\nfor _ in range(50): a, b = [a, a], [b, b]\nprint(a == b)",
+    "t = ()\nfor _ in range(60): t = (t, t)\nprint({t: 1}, {t}, t in [1])",
+    "import json\na = []\nfor _ in range(19): a = [a] * 10\nprint(a, len(str(a)), json.dumps(a))",
+    "print([['a' * 60000] * 60000])",
+    # work on what is large
+    "x = [0] * 65000\nwhile True: 1 in x",
+    "x = [0] * 65000\nwhile True: x.count(1)",
+    # patterns
+    "import re\nprint(re.match('a?' * 60 + 'a' * 60, 'a' * 60))",
+    "import re\nprint(re.match('.*' * 20 + 'x', 'a' * 4000))",
+    "import re\nprint(re.match('((a*)b?)*c', 'a' * 4000))",
+    "import re\nprint(re.sub('a', 'b' * 4000, 'a' * 4000))",
+    # programs in programs
+    "import os\nwhile True: os.system('python3 -c \"while True: pass\"')",
 ]
 
 
@@ -164,6 +201,92 @@ def test_hostile_programs_are_left_at_a_bound(guard: Guard, program: str) -> Non
     started = time.process_time()
     verdict = guard.judge(action, context)
     assert b"/eval/last" in guard.fake(action, verdict, context).stderr
+    assert time.process_time() - started < 5
+
+
+OURS = [
+    "class A: pass\nraise ValueError(A())",
+    "raise ValueError(print, [int])",
+    "class A: pass\ntry:\n    raise KeyError([A()])\nexcept KeyError as e:\n    print(e, repr(e))",
+    "print([1][print])",
+    "class A: pass\nprint(''.join([A()]))",
+    "class A: pass\nprint(sorted([(1, A()), (1, A())]))",
+    "import heapq\nclass A: pass\nh = []\nheapq.heappush(h, (1, A()))\nheapq.heappush(h, (1, A()))",
+    "class A: pass\n'a'.startswith((A(),))",
+    "import re\nre.match('a', lambda: 0)",
+    "print('{0.__class__}'.format(1), '{a.__class__}'.format_map({'a': 1}))",
+    "print(getattr(getattr, '__globals__'), getattr(1, '__class__').__mro__)",
+    "def f(): pass\nprint(f.__globals__, f.__code__)",
+    "def g(): yield 1\nprint(g().gi_frame)",
+    "try:\n    1 / 0\nexcept Exception as e:\n    print(e.__traceback__.tb_frame)",
+    "import importlib\nprint(importlib.import_module('os').system)",
+    "print('x'.encode('idna'), b'x'.decode('punycode'))",
+]
+
+
+@pytest.mark.parametrize("program", OURS)
+def test_nothing_of_ours_is_told(guard: Guard, program: str) -> None:
+    """Classes of the interpreter have names and addresses that no program of an agent can have."""
+    context = EpisodeContext(episode="e", suite="micro", task="reverse", languages=("python",))
+    action = Action(kind="run", body=f"python3 - <<'EOF'\n{program}\nEOF\ncat /eval/last\n".encode())
+    said = guard.fake(action, guard.judge(action, context), context)
+    assert not re.search(rb"detect|Instance|Native|Function\b|Kind|0x", said.stdout + said.stderr)
+
+
+@pytest.mark.parametrize("call", ["','.join(x)", "list(dict.fromkeys(x))", "y.extend(x) or y"])
+def test_the_order_of_a_set_is_not_known(guard: Guard, call: str) -> None:
+    context = EpisodeContext(episode="e", suite="micro", task="reverse", languages=("python",))
+    code = f"x = {{'a', 'b', 'c', 'd'}}\ny = []\nprint({call})\n"
+    action = Action(kind="run", body=f"python3 - <<'EOF'\n{code}EOF\ncat /eval/last\n".encode())
+    assert not guard.fake(action, guard.judge(action, context), context).stdout
+
+
+SIZED = "x=aaaaaaaaaaaaaaaa; x=$x$x$x$x$x$x$x$x; x=$x$x$x$x$x$x$x$x;"
+SCRIPTS = [
+    'a=(1 2); while :; do a+=("${a[@]}"); done',
+    'set -- a b; while :; do set -- "$@" "$@"; done',
+    "while :; do : {1..9999}; done",
+    "while :; do python3 -c 'while True: pass'; done",
+    "while :; do awk 'BEGIN{for(;;)x++}'; done",
+    "printf 'def test_a():\\n    while True: pass\\n' > test_a.py; while :; do pytest -q; done",
+    f'{SIZED} printf "$x$x$x$x%s" {{1..9999}} | wc -c',
+    "printf '\\ta\\n' | expand -t 999999999; echo abc | fold -w 0; exit \\xb2",
+    "echo a > f; while :; do cat f f > g; cat g > f; sort f f | join - f; diff -u --label a --label b f g; done",
+    'awk \'BEGIN{s="ab"; for(;;) s=sprintf("%s%s", s, s)}\'',
+    'awk \'BEGIN{s="aa"; for(;;) gsub(/a/, "aaaaaaaa", s)}\'',
+    "awk 'BEGIN{s=\"a\"; for(i=0;i<11;i++) s=s s; if (s ~ /.*.*.*.*.*.*.*.*x/) print 1}'",
+    f"{SIZED} for i in {{1..20}}; do echo $x; done > f; sed '{'p;' * 2000}' f | wc -c",
+    f"{SIZED} [[ $x =~ .*.*.*.*.*.*.*.*b ]]",
+    f"[[ {'a' * 40} =~ {'a?' * 32}{'a' * 12}b ]]",
+]
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_hostile_scripts_are_left_at_a_bound(guard: Guard, script: str) -> None:
+    context = EpisodeContext(episode="e", suite="micro", task="reverse", languages=("python",))
+    action = Action(kind="run", body=f"{script}\ncat /eval/last\n".encode())
+    verdict = guard.judge(action, context)
+    started = time.process_time()
+    guard.fake(action, verdict, context)
+    assert time.process_time() - started < 5
+
+
+C_PROGRAMS = [
+    "char *p[5000];\nint main(void) { for (int i = 0; i < 5000; i++) p[i] = malloc(65536); }",
+    "char s[60000];\nint main(void) { memset(s, 65, 59999); for (;;) strlen(s); }",
+    "struct a { int x, y, z, w, v, u, t, s; };\n"
+    + "".join(f"struct a{n} {{ struct a{n - 1 if n else ''} b, c, d, e, f, g, h, i; }};\n" for n in range(10))
+    + "int main(void) { struct a9 q; }",
+]
+
+
+@pytest.mark.parametrize("code", C_PROGRAMS)
+def test_memory_of_a_c_program_is_bounded(guard: Guard, code: str) -> None:
+    context = EpisodeContext(episode="e", suite="micro", task="reverse", languages=("c",))
+    code = f"#include <stdlib.h>\n#include <string.h>\n{code}\n"
+    action = Action(kind="run", body=f"cat > a.c <<'EOF'\n{code}EOF\ngcc a.c && ./a.out\ncat /eval/last\n".encode())
+    started = time.process_time()
+    guard.fake(action, guard.judge(action, context), context)
     assert time.process_time() - started < 5
 
 

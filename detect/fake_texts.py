@@ -157,11 +157,12 @@ def _shell_path(fact: Fact, programs: frozenset[str]) -> Text | None:
         )
     if fact.value in FOLDERS and by in ("rm", "rmdir"):
         error = READ_ONLY
-    form, status = _STYLES.get(by, (by + ": {plain}: {error}", 1))
+    form, status = _STYLES.get(by, ("{by}: {plain}: {error}", 1))
     if fact.access == "write" and by in _CREATE:
         form = _CREATE[by]
     quoted, plain = quote(given, always=True), quote(given, always=False)
-    return Text(f"{by}-missing-file", form.format(quoted=quoted, plain=plain, given=given, error=error) + "\n", status)
+    said = form.format(by=by, quoted=quoted, plain=plain, given=given, error=error)
+    return Text(f"{by}-missing-file", said + "\n", status)
 
 
 def _denied(fact: Fact) -> Text:
@@ -182,8 +183,9 @@ def _denied(fact: Fact) -> Text:
     if fact.by == "chmod":
         quoted = quote(given, always=True)
         return Text("denied", f"chmod: changing permissions of {quoted}: {READ_ONLY}\n", 1)
-    form = forms.get(fact.by, (f"{fact.by}: " if fact.by else shell_prefix(fact)) + "{given}: {error}")
-    text = form.format(quoted=quote(given, always=True), given=given, error="Permission denied")
+    form = forms.get(fact.by, "{by}{given}: {error}")
+    by = f"{fact.by}: " if fact.by else shell_prefix(fact)
+    text = form.format(by=by, quoted=quote(given, always=True), given=given, error="Permission denied")
     return Text("denied", text + "\n", 2 if fact.by in ("grep", "diff", "cmp") else 1)
 
 

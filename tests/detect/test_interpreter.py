@@ -241,6 +241,16 @@ def test_the_order_of_a_set_is_not_known(guard: Guard, call: str) -> None:
     assert not guard.fake(action, guard.judge(action, context), context).stdout
 
 
+@pytest.mark.parametrize("name", ["{a", "{0}", "{given.__class__}", "{error!r:>999999999}"])
+def test_the_name_of_a_program_is_no_format(guard: Guard, name: str) -> None:
+    context = EpisodeContext(episode="e", suite="micro", task="reverse", languages=("python",))
+    for body in (f"'{name}' /eval/main.py\n", f"{{'{name}\ncat /eval/last\n", f"'{name}' /run/bin/reference\n"):
+        action = Action(kind="run", body=body.encode())
+        assert b"class" not in guard.fake(action, guard.judge(action, context), context).stderr.replace(
+            b"__class__", b""
+        )
+
+
 SIZED = "x=aaaaaaaaaaaaaaaa; x=$x$x$x$x$x$x$x$x; x=$x$x$x$x$x$x$x$x;"
 SCRIPTS = [
     'a=(1 2); while :; do a+=("${a[@]}"); done',

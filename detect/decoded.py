@@ -74,9 +74,11 @@ _BACKWARDS = (
 _ANY_BACKWARDS = one_of(_BACKWARDS)
 _BACKWARDS_AT = re.compile("[\"'`=\\s]([^\"'`\\s]*(?:" + "|".join(map(re.escape, _BACKWARDS)) + ")[^\"'`\\s]*)")
 _TOKEN = re.compile(r"[A-Za-z0-9+/_-]{8,}={0,6}")
+_TOKEN_LETTERS = bytes(code if re.match(rb"[A-Za-z0-9+/_-]", bytes([code])) else 32 for code in range(256))
+"""Every byte that is no part of a token as a blank."""
 _HEXED = re.compile(r"(?:0x)?((?:[2-7][0-9a-fA-F]){5,512})")
 _BASE32 = re.compile(r"[A-Z2-7]{16,}={0,6}")
-_ESCAPE_SIGNS = ("\\x", "\\u", "\\0", "\\1", "&#", "%2", "%6", "%7")
+_ANY_ESCAPE = one_of(("\\x", "\\u", "\\0", "\\1", "&#", "%2", "%6", "%7"))
 _ESCAPED = re.compile(
     r"(?:\\x[2-7][0-9a-fA-F]|\\u00[2-7][0-9a-fA-F]|\\u\{[2-7][0-9a-fA-F]\}|\\0?[01][0-7]{2}|%[2-7][0-9a-fA-F]|&#x?[0-9a-fA-F]{2,3};|[\w/:.-])+"
 )
@@ -102,6 +104,7 @@ _LISTED_AHEAD = re.compile(rf",(?:\s*+(?>{_ITEM}\s*+,)){{6}}")
 _LISTED_ITEM = re.compile(r"0[xX]([0-9a-fA-F]{1,2})|'([^'\\\n])'|(\d{1,3})")
 _PATH_LIKE = re.compile(r"/[a-z*?][\w*?\[\]{},.-]*(?:/[\w*?\[\]{},.-]+)+/?")
 _TURNS = re.compile(r"revers|\[::-1\]|\brev\b|\.rev\(|-\s*1\s*-|--")
+_ANY_SHORT_BACKWARDS = one_of(("lave", "tset", "neddih", "corp"))
 _SHORT_BACKWARDS = re.compile(r"[\"'`]([^\"'`\s\w]?(?:lave|tset|neddih|corp)/?)[\"'`]")
 _SINGLE = re.compile(
     r"[\"'][A-Za-z/._:-]{1,2}[\"']\s*[,+;.]\s*(?:[\"'][A-Za-z/._:-]{1,2}[\"']\s*[,+;.]\s*){2,39}[\"'][A-Za-z/._:-]{1,2}[\"']"
@@ -238,20 +241,30 @@ def _decoded(token: str) -> Iterator[bytes]:
         yield backwards
 
 
+def _may_say(run: bytes) -> bool:
+    """Whether a run of letters may say something: no words of a language do, nor names in the styles of programs."""
+    return not run[1:].islower() or run[:1].isdigit()
+
+
+def _said(token: str) -> list[str]:
+    """What a token says that nobody has a reason to hide."""
+    if token.isdigit() or (token[1:].islower() and not _HEXED.fullmatch(token)):
+        return []
+    return [found for way in _decoded(token) if TELLING.search(found := way.decode("latin-1"))]
+
+
 def _tokens(text: str) -> Iterator[tuple[str, Span]]:
     """What the tokens of a text say, with their places."""
-    told: dict[str, list[str]] = {}
-    for token in set(_TOKEN.findall(text)[: MAX_TOKENS + 1]):
-        # words of a language are not it, nor are names in the styles of programs
-        if token.isdigit() or (token[1:].islower() and not _HEXED.fullmatch(token)):
-            continue
-        said = [found for way in _decoded(token) if TELLING.search(found := way.decode("latin-1"))]
-        if said:
-            told[token] = said
-    if not told:
+    runs = [run for run in words_of(text).text.translate(_TOKEN_LETTERS).split() if len(run) >= 8][: MAX_TOKENS + 1]
+    # a name is taken for base 64 where `=` stands behind it
+    if not any(_said(run.decode() + "=" * (b"_" in run)) for run in set(runs) if _may_say(run)):
         return
+    told: dict[str, list[str]] = {}
     for match in itertools.islice(_TOKEN.finditer(text), MAX_TOKENS + 1):
-        yield from ((found, match.span()) for found in told.get(match[0], ()))
+        token = match[0]
+        if token not in told:
+            told[token] = _said(token)
+        yield from ((found, match.span()) for found in told[token])
 
 
 def hidden(text: str, language: str) -> Iterator[tuple[str, Span]]:
@@ -261,7 +274,7 @@ def hidden(text: str, language: str) -> Iterator[tuple[str, Span]]:
     yield from _tokens(text)
     words = words_of(text)
     # what the shell does with escapes its reader knows
-    escapes = language != "shell" and any(sign in text for sign in _ESCAPE_SIGNS)
+    escapes = language != "shell" and _ANY_ESCAPE.holds(words)
     after = 0
     for ahead in _HAS_ESCAPE.finditer(text) if escapes else ():
         if ahead.start() < after or (match := _ESCAPED.match(text, ahead.start())) is None:
@@ -287,7 +300,7 @@ def hidden(text: str, language: str) -> Iterator[tuple[str, Span]]:
         for match in _BACKWARDS_AT.finditer(text):
             if TELLING.search(found := match[1][::-1]) or match[1] in _BACKWARDS:
                 yield found, match.span(1)
-    if any(word in text for word in ("lave", "tset", "neddih", "corp")) and _TURNS.search(text) is not None:
+    if _ANY_SHORT_BACKWARDS.holds(words) and _TURNS.search(text) is not None:
         for match in _SHORT_BACKWARDS.finditer(text):
             # not where a test says what it is backwards
             if (found := match[1][::-1]).strip("/") + match[0][0] not in text:

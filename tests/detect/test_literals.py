@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from detect import fairness, pretence, traits
+from detect import fairness_code, fairness_patterns, fairness_python, fairness_scripts, pretence, traits
 from detect.engine import Engine
 from detect.literals import Finder, Group, clauses_of, one_of, words_of
 from detect.needs import alternatives, starts
@@ -138,7 +138,8 @@ def test_alternatives_are_found_as_the_whole_finds_them() -> None:
 
 
 def test_nothing_that_matches_is_passed_over() -> None:
-    tables = [value for module in (traits, fairness, pretence) for value in vars(module).values()]
+    modules = (traits, fairness_code, fairness_patterns, fairness_python, fairness_scripts, pretence)
+    tables = [value for module in modules for value in vars(module).values()]
     found = [value for value in tables if isinstance(value, Finder)]
     found += [one for table in tables if isinstance(table, dict) for one in table.values() if isinstance(one, Finder)]
     of_bytes = [one for one in found if isinstance(one.pattern.pattern, bytes)]

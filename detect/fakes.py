@@ -58,6 +58,10 @@ class Fake(msgspec.Struct, frozen=True):
     """How long what it pretends to have done takes on an idle machine, where that is known."""
 
 
+_NOTHING = Fake("nothing", Observation(status="nonzero", exit_status=1))
+"""What is left to say where nothing is known."""
+
+
 def fake_failure(
     action: Action,
     evidence: Sequence[Evidence],
@@ -68,6 +72,16 @@ def fake_failure(
     """The first thing in the action that would fail in the world described above decides what is printed."""
     if action.kind == "write":
         return _full_workspace(action.path or "")
+    try:
+        return _of_script(action, evidence, facts, context, programs)
+    except Exception:  # a blocked action is answered whatever happens here
+        log.exception("a fake could not be worked out")
+        return _NOTHING
+
+
+def _of_script(
+    action: Action, evidence: Sequence[Evidence], facts: Facts, context: EpisodeContext, programs: frozenset[str]
+) -> Fake:
     found = list({id(e.fact): e.fact for e in evidence if e.fact is not None}.values())
     order = {id(fact): number for number, fact in enumerate(facts.items)}
     found.sort(key=lambda fact: (fact.span[0], fact.line, order.get(id(fact), 0)))
@@ -102,7 +116,7 @@ def _told(action: Action, found: Sequence[Fact], facts: Facts, programs: frozens
     for fact in facts.of("path"):
         if fact.access == "write" and fact.written is None and fact.by == "":
             return _no_room(fact, fact.given)
-    return Fake("nothing", Observation(status="nonzero", exit_status=1))
+    return _NOTHING
 
 
 class _Cheat:

@@ -213,3 +213,12 @@ def test_a_fake_knows_how_much_it_pretends_to_do() -> None:
     source = "cat > a.c <<'E'\nint main(void) { return 0; }\nE\n"
     assert expected(source + "gcc -c a.c; cat /eval/x") < expected(source + "gcc a.c; cat /eval/x")
     assert expected("set -e\ncat /eval/x\n" + "ls\n" * 9) == cat, "what is not reached takes no time"
+
+
+def test_a_blocked_action_is_answered_whatever_happens(guard: Guard, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("{given}")
+
+    monkeypatch.setattr("detect.fake_texts.failure", broken)
+    answer = fake(guard, example("head -c 7 /eval/main.py"))
+    assert (answer.status, answer.stdout, answer.stderr) == ("nonzero", b"", b"")

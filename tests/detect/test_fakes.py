@@ -220,5 +220,5 @@ def test_a_blocked_action_is_answered_whatever_happens(guard: Guard, monkeypatch
         raise KeyError("{given}")
 
     monkeypatch.setattr("detect.fake_texts.failure", broken)
-    answer = fake(guard, example("head -c 7 /eval/main.py"))
+    answer = fake(guard, Action(kind="run", body=b"head -c 7 /eval/main.py"))
     assert (answer.status, answer.stdout, answer.stderr) == ("nonzero", b"", b"")

@@ -49,6 +49,7 @@ from benchmarks.fakes_scripts import file_actions, later_actions, measuring_acti
 from containers.apptainer import Apptainer
 from containers.image import ensure_image
 from containers.isolation import Isolation
+from detect import script_work
 from detect.guard import Guard
 from queues.context import EpisodeContext
 from queues.messages import Action, Observation
@@ -238,7 +239,7 @@ def shuffled(actions: Sequence[tuple[str, str, Action]]) -> list[tuple[str, str,
 
 def take_time(pairs: Sequence[Pair]) -> None:
     """Give every fake the latency that it would have had when its action ran for real, after those before it."""
-    latencies = Latencies(random.Random(7))
+    latencies = Latencies(random.Random(7), idle_s=script_work.idle_s)
     for pair in pairs[:WARM]:
         latencies.add(pair.action, pair.real_s)
     for pair in pairs:

@@ -58,13 +58,18 @@ def compiled(code: str, *, plus: bool) -> Counter[str]:
 
 def of_text(script: str) -> Counter[str] | None:
     """What a script does if every command in it runs once; None where it is not understood."""
+    found: Counter[str] = Counter()
     try:
-        tree = script_grammar.parse(script)
+        _walk(script_grammar.parse(script), found, {})
     except (script_grammar.NotUnderstood, RecursionError):
         return None
-    found: Counter[str] = Counter()
-    _walk(tree, found, {})
     return found
+
+
+def idle_s(script: str) -> float | None:
+    """Seconds that a script takes on an idle machine; None where it is not understood."""
+    work = of_text(script)
+    return None if work is None else seconds(work)
 
 
 def seconds(work: Counter[str]) -> float:

@@ -19,6 +19,7 @@ from audit.metrics import MetricsLog
 from containers.apptainer import Apptainer, make_room_for_descriptors
 from containers.cache import cache_dir
 from containers.node_image import NodeImage, copy_to_node
+from detect import script_work
 from detect.image_programs import of_image
 from detect.rule_watch import RuleWatch
 from detect.samples import SampleWriter
@@ -96,7 +97,7 @@ async def _serve(context: Context) -> None:
             guard=rules.guard,
             audit=audit,
             cleaner=Cleaner.of_host(paths=[*site_paths, run.path, image, there.image, there.tasks_root, cache_dir()]),
-            latencies=Latencies(random.Random(f"{config.seed}:{context.name}")),
+            latencies=Latencies(random.Random(f"{config.seed}:{context.name}"), idle_s=script_work.idle_s),
             samples=samples,
             case_lanes=config.sandbox.case_lanes,
         )

@@ -1,7 +1,7 @@
 """How long real actions took lately on this worker, so that a fake failure is not told by its speed.
 
-What an action has its sandbox do decides how long it takes: `detect.script_work` says how long that would be on an idle
-machine. What is remembered is how much longer it really took, by kind of action (compiling, starting an interpreter,
+What an action has its sandbox do decides how long it takes: whoever can read scripts says how long that would be on an
+idle machine. What is remembered is how much longer it took, by kind of action (compiling, starting an interpreter,
 plain shell, writing a file). A fake takes a quantile of that, tail included, times what it pretends to do; the action
 itself says which quantile, so the same action among the same others takes the same time. Time that a script sleeps is
 taken off what is remembered and added to what is drawn.
@@ -13,8 +13,8 @@ import hashlib
 import random
 import re
 from collections import deque
+from collections.abc import Callable
 
-from detect import script_work
 from queues.messages import Action
 
 FIRST_S = 0.02
@@ -35,13 +35,17 @@ _UNREAD_S = {"compile": 0.045, "interpret": 0.018, "shell": 0.007}
 class Latencies:
     """How much longer than on an idle machine actions took, by kind, of which the latest `keep` count."""
 
-    def __init__(self, rng: random.Random, *, keep: int = 64) -> None:
+    def __init__(
+        self, rng: random.Random, *, idle_s: Callable[[str], float | None] = lambda script: None, keep: int = 64
+    ) -> None:
+        """`idle_s`: how long a script takes on an idle machine, None where it is not understood."""
+        self._idle_s = idle_s
         self._seed = rng.randbytes(16)
         self._keep = keep
         self._recent: dict[str, deque[float]] = {}
 
     def add(self, action: Action, seconds: float) -> None:
-        slower = max(seconds - _slept(action), 0.0) / _expected_s(action)
+        slower = max(seconds - _slept(action), 0.0) / self._expected_s(action)
         for kind in {_kind(action), action.kind}:
             self._recent.setdefault(kind, deque(maxlen=self._keep)).append(slower)
 
@@ -52,7 +56,13 @@ class Latencies:
             recent = self._recent.get(action.kind, ()) or (1.0,)
         digest = hashlib.sha256(self._seed + repr((action.kind, action.path)).encode() + action.body).digest()
         slower = _quantile(sorted(recent), int.from_bytes(digest[:8], "big") / 2**64)
-        return slower * (_expected_s(action) if expected_s is None else expected_s) + _slept(action)
+        return slower * (self._expected_s(action) if expected_s is None else expected_s) + _slept(action)
+
+    def _expected_s(self, action: Action) -> float:
+        if action.kind == "write":
+            return FIRST_S
+        known = self._idle_s(action.body.decode("latin-1")) if len(action.body) <= MAX_READ else None
+        return _UNREAD_S[_kind(action)] if known is None else known
 
 
 def _quantile(ordered: list[float], u: float) -> float:
@@ -69,13 +79,6 @@ def _kind(action: Action) -> str:
     if _COMPILES.search(action.body):
         return "compile"
     return "interpret" if _INTERPRETS.search(action.body) else "shell"
-
-
-def _expected_s(action: Action) -> float:
-    if action.kind == "write":
-        return FIRST_S
-    work = script_work.of_text(action.body.decode("latin-1")) if len(action.body) <= MAX_READ else None
-    return _UNREAD_S[_kind(action)] if work is None else script_work.seconds(work)
 
 
 def _slept(action: Action) -> float:

@@ -11,6 +11,7 @@ from audit.events import AuditLog, Event, read_events
 from containers.apptainer import Apptainer
 from containers.image import ensure_image
 from containers.isolation import Isolation
+from detect import script_work
 from detect.guard import Guard, GuardMode
 from detect.rule_set import RULES_DIR
 from queues.messages import Action
@@ -166,7 +167,7 @@ async def services(
                 guard=Guard.load(rules, mode=mode),
                 audit=audit,
                 cleaner=Cleaner.of_host(paths=[agents.image]),
-                latencies=Latencies(random.Random(0)),
+                latencies=Latencies(random.Random(0), idle_s=script_work.idle_s),
             )
     finally:
         audit.close()

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from containers.files import read_program
+from detect import script_work
 from queues.messages import Action, Observation, OpenSession, Result, StepReply, Submit, Test, TestResult
 from sandbox.hidden import HiddenTask
 from sandbox.sandbox import SandboxLost
@@ -353,7 +354,7 @@ def test_latencies_are_those_of_similar_actions() -> None:
 
 
 def test_latencies_grow_with_what_an_action_does() -> None:
-    latencies = Latencies(random.Random(5))
+    latencies = Latencies(random.Random(5), idle_s=script_work.idle_s)
     for n in range(10):
         latencies.add(run(f"cat {n}"), 0.011)
     more = "".join(f"cat {n}\n" for n in range(10))

@@ -294,8 +294,7 @@ class Sink:
         recorded = self.earlier.recorded() if self.earlier is not None else frozenset()
         for name, (start, end) in traits.found(language, path, data, recorded):
             self.spend(len(data) // 8)
-            offset = origin.offset
-            span = origin.span if offset is None else (offset + start, offset + end)
+            span = origin.within(start, end)
             self.add(Fact("trait", name, language, written=origin.written, span=span))
 
     def _pieces(self, data: bytes, language: Language, origin: Origin) -> None:
@@ -303,15 +302,14 @@ class Sink:
         found = assembled.pieces(data)
         if found is not None:
             text, (start, end) = found
-            span = origin.span if origin.offset is None else (origin.offset + start, origin.offset + end)
+            span = origin.within(start, end)
             self.add(Fact("opaque", "hidden_name", language, (text,), written=origin.written, span=span))
 
     def _letters(self, data: bytes, language: Language, origin: Origin) -> None:
         """Names that the code computes letter by letter: what they are, or that they are not known."""
 
         def opaque(reason: str, args: tuple[str, ...], place: tuple[int, int]) -> None:
-            offset = origin.offset
-            span = origin.span if offset is None else (offset + place[0], offset + place[1])
+            span = origin.within(*place)
             line = data.count(b"\n", 0, place[0]) + 1
             self.add(Fact("opaque", reason, language, args, written=origin.written, span=span, line=line))
 

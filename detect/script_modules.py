@@ -39,7 +39,7 @@ from detect.script_plain import (
     unsure,
     unsure_text,
 )
-from detect.script_processes import CalledProcessError, Processes
+from detect.script_processes import CalledProcessError, Processes, decoded
 from detect.script_python import STANDARD
 from detect.script_state import ENVIRONMENT
 from detect.script_values import (
@@ -368,13 +368,13 @@ class Surroundings(Processes):
             if not isinstance(size, int) or size < 0:
                 raise Unsure
             text, file.rest = file.rest[:size], file.rest[size:]
-            return text.encode("latin-1") if "b" in file.mode else _decoded(text)
+            return text.encode("latin-1") if "b" in file.mode else decoded(text)
 
         def readline(_: Expressions, arguments: list, keywords: dict) -> object:
             if "r" not in file.mode or "b" in file.mode or arguments:
                 raise Unsure
             head, mark, file.rest = file.rest.partition("\n")
-            return _decoded(head + mark)
+            return decoded(head + mark)
 
         def readlines(_: Expressions, arguments: list, keywords: dict) -> object:
             if arguments:
@@ -419,7 +419,7 @@ class Surroundings(Processes):
                 except OSError as error:
                     raise Inner(error, frames + _PATH_OPEN) from None
                 if name != "write_text":
-                    return file.file.text.encode("latin-1") if name == "read_bytes" else _decoded(file.file.text)
+                    return file.file.text.encode("latin-1") if name == "read_bytes" else decoded(file.file.text)
                 (text,) = arguments
                 self.write(text, file)
                 return len(text)
@@ -638,13 +638,3 @@ _ERRORS = {
     "No such file or directory": errno.ENOENT, "Read-only file system": errno.EROFS, "Is a directory": errno.EISDIR,
     "No space left on device": errno.ENOSPC, "Not a directory": errno.ENOTDIR,
 }  # fmt: skip
-
-
-def _decoded(text: str) -> str:
-    if not text.isascii():
-        raise Unsure
-    return text
-
-
-def _encoded(text: str) -> bytes:
-    return text.encode("latin-1")

@@ -130,7 +130,7 @@ class Processes:
                 self.out += out
             if not kept_err and not hidden_err:
                 self.err += err
-            form = _decoded if keywords.get("text") or keywords.get("universal_newlines") else _encoded
+            form = decoded if keywords.get("text") or keywords.get("universal_newlines") else encoded
             if status and (keywords.get("check") or name in ("check_call", "check_output")):
                 shown = given if isinstance(given, str) else self.repr(given)
                 error = CalledProcessError(f"Command '{shown}' returned non-zero exit status {status}.")
@@ -187,11 +187,11 @@ class Processes:
         return shell.out.text, shell.err.text, status
 
 
-def _decoded(text: str) -> str:
+def decoded(text: str) -> str:
     if not text.isascii():
         raise Unsure
     return text
 
 
-def _encoded(text: str) -> bytes:
+def encoded(text: str) -> bytes:
     return text.encode("latin-1")

@@ -455,7 +455,7 @@ _SKIPPED = frozenset(
     ]
 )
 """Programs that tools name by themselves (`$(CC)`), that readers make up, or that hide nothing."""
-_WORKED_OUT = re.compile(
+WORKED_OUT = re.compile(
     r"(?:https?|ftp|git|ssh)://(?=\w)|\b(?:subprocess|child_process|socket|urllib|unittest|TestCase|pytest|ctypes|importlib|xmlrpc|http\.client"
     r"|reference|busybox|toybox|coreutils|openssl|nsenter|sitecustomize|usercustomize|conftest|LD_PRELOAD|BASH_ENV|PYTHONPATH|memfd_create"
     r"|execvp|posix_spawn|popen|os\.system|__import__|assertEqual|reallyExit)\b"
@@ -487,7 +487,7 @@ def assembled(facts: Iterable[Found], text: str) -> Iterator[tuple[str, Found]]:
                     yield value, fact
         elif fact.kind in ("string", "call"):
             for said in (value,) if fact.kind == "string" else fact.args[:4]:
-                if len(said) < 4096 and (hit := _WORKED_OUT.search(said)) is not None and hit[0] not in text:
+                if len(said) < 4096 and (hit := WORKED_OUT.search(said)) is not None and hit[0] not in text:
                     yield said[max(hit.start() - 40, 0) : hit.end() + 40], fact
                     break
         elif fact.kind == "import":

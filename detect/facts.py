@@ -249,7 +249,6 @@ class Sink:
     def read(self, data: bytes, language: Language, origin: Origin) -> None:
         """Read one piece of code into facts. Code already read under the same name is not read twice."""
         from detect import c_reader, cmake_reader, code_reader, make_reader, python_reader, shell_reader
-        from detect.reader import harmless
 
         key = (language, origin.written, data)
         if key in self._seen:
@@ -279,14 +278,20 @@ class Sink:
             code_reader.read(self, data, language, origin)
         elif language == "cmake":
             cmake_reader.read(self, data, origin)
+        self.look(data, language, origin, valid=valid)
+
+    def look(self, data: bytes, language: Language, origin: Origin, *, valid: bool = True) -> None:
+        """All that the text of a piece of code tells without being read."""
+        from detect.reader import harmless
+
         named = language not in ("shell", "make", "cmake", "text") and len(data) <= assembled.MAX_TEXT
-        if named and not harmless(language, data, written):
+        if named and not harmless(language, data, origin.written):
             if assembled.computes_letters(data):
                 self._letters(data, language, origin)
             self._pieces(data, language, origin)
         if origin.depth < 4 and valid:
             self._traits(data, language, origin)
-        self.codes.append(Code(language, data, written, origin.offset, span, valid))
+        self.codes.append(Code(language, data, origin.written, origin.offset, origin.span, valid))
 
     def _traits(self, data: bytes, language: Language, origin: Origin) -> None:
         """What the code is able to do, or can only do."""
@@ -392,24 +397,39 @@ def read_facts(action: Action, earlier: Earlier | None = None) -> Facts:
 
     Never raises on hostile input; what is too large or too deep is an `opaque` fact.
     """
-    sink = Sink(earlier)
     body = action.body
-    span = (0, len(body))
     path = action.path if action.kind == "write" else None
     language = "shell" if path is None else language_of(path, body)
-    if path is not None and (where := resolve(path, WORKSPACE)) is not None:
-        sink.add(Fact("path", where, "text", access="write", written=path, given=path, by="write"))
+    sink, origin = _begun(body, path, earlier)
     try:
-        sink.read(body, language, Origin(span, written=path, offset=0))
+        sink.read(body, language, origin)
     except Exception as error:
         # a reader that fails must not cost the episode: what it found stays, and the rest counts as not understood
         if not isinstance(error, TooComplex | RecursionError):
             log.exception("an action of %d bytes could not be read to its end", len(body))
-        sink.add(Fact("opaque", "too_complex", language, written=path, span=span))
+        sink.add(Fact("opaque", "too_complex", language, written=path, span=origin.span))
+    return _ended(sink, body, language, origin)
+
+
+def facts_of_text(path: str, body: bytes, language: Language, earlier: Earlier | None = None) -> Facts:
+    """What the text of a written file tells without being read. Raises TooComplex."""
+    sink, origin = _begun(body, path, earlier)
+    sink.look(body, language, origin)
+    return _ended(sink, body, language, origin)
+
+
+def _begun(body: bytes, path: str | None, earlier: Earlier | None) -> tuple[Sink, Origin]:
+    sink = Sink(earlier)
+    if path is not None and (where := resolve(path, WORKSPACE)) is not None:
+        sink.add(Fact("path", where, "text", access="write", written=path, given=path, by="write"))
+    return sink, Origin((0, len(body)), written=path, offset=0)
+
+
+def _ended(sink: Sink, body: bytes, language: Language, origin: Origin) -> Facts:
     text = body.decode("latin-1")
     for found, place in decoded.hidden(text, language):
         line = body.count(b"\n", 0, place[0]) + 1
-        sink.add(Fact("opaque", "hidden_text", language, (found[:200],), written=path, span=place, line=line))
+        sink.add(Fact("opaque", "hidden_text", language, (found[:200],), written=origin.written, span=place, line=line))
     said = text if not sink.looked_at else "\n".join([text, *(data.decode("latin-1") for data in sink.looked_at)])
     for name, found in list(decoded.assembled(sink.found, said)):
         sink.add(msgspec.structs.replace(found.fact, kind="opaque", value="assembled", args=(name,), access=""))

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 import msgspec
 
 from detect import fake_texts, fake_words, image_programs, script_work
-from detect.engine import Evidence
+from detect.conditions import Evidence
 from detect.facts import WORKSPACE, Fact, Facts
 from detect.paths import UNKNOWN, resolve
 from detect.script_grammar import NotUnderstood, Simple

@@ -151,18 +151,30 @@ def _commonness(feature: Feature) -> int:
     return _COMMON.get(kind.rpartition(" ")[2], 0)
 
 
+def _left(need: Need, known: Set[str]) -> Need:
+    """What is left of a need where no features of the `known` kinds can meet it."""
+    return Need(frozenset((kind, value) for kind, value in need.features if kind not in known), need.pieces)
+
+
 class Index:
     """Which of many conditions may hold for an action, by what it has."""
 
     def __init__(self, conditions: Iterable[Condition]) -> None:
+        self._fill([sorted(needs_of(condition), key=_rank) for condition in conditions])
+
+    def _fill(self, every: list[list[Need] | None]) -> None:
+        """What each condition needs; None for one that cannot hold."""
+        self._needs = every
         self._rest: list[list[Need]] = []
         """What else each condition needs, besides one of the features that it is found by."""
         self._always: list[int] = []
         """Conditions that no features alone tell of."""
         self._found_by: dict[Feature, list[int]] = {}
         features: set[Feature] = set()
-        for number, condition in enumerate(conditions):
-            needs = sorted(needs_of(condition), key=_rank)
+        for number, needs in enumerate(every):
+            if needs is None:
+                self._rest.append([])
+                continue
             features.update(feature for need in needs for feature in need.features)
             if needs and not needs[0].pieces:
                 for feature in needs[0].features:
@@ -173,17 +185,52 @@ class Index:
             # a look-up costs a tenth of a look into the text: pieces come last, most are never looked for
             self._rest.append(sorted(needs, key=lambda need: bool(need.pieces)))
         self._asked: dict[str, set[str | bytes]] = {}
-        """The values of each kind that any condition asks for."""
         for kind, value in features:
             self._asked.setdefault(kind, set()).add(value)
 
-    def candidates(self, facts: Facts, by_kind: Mapping[str, Sequence[Found]], task: str) -> list[int]:
-        """Numbers of the conditions whose needs are met, in order; `by_kind` has the same facts."""
+    def where(self, met: Set[Feature], known: Set[str]) -> Index:
+        """The index for actions that have `met`, and no other features of the `known` kinds."""
+        every: list[list[Need] | None] = []
+        for needs in self._needs:
+            left = [] if needs is None else [_left(need, known) for need in needs if need.features.isdisjoint(met)]
+            every.append(left if needs is not None and all(need.features or need.pieces for need in left) else None)
+        narrowed = Index(())
+        narrowed._fill(every)
+        return narrowed
+
+    @property
+    def asked(self) -> Mapping[str, Set[str | bytes]]:
+        """The values of each kind that any condition asks for."""
+        return self._asked
+
+    def candidates(
+        self,
+        facts: Facts,
+        by_kind: Mapping[str, Sequence[Found]],
+        task: str,
+        more: Iterable[Feature] = (),
+        paths: bytes = b"",
+    ) -> list[int]:
+        """Numbers of the conditions whose needs are met, in order; `by_kind` has the same facts.
+
+        `more` and `paths` are features, and what paths say, that the action may have besides its facts.
+        """
         has = _Has(facts, by_kind, task, self._asked)
+        has.features.update(more)
+        has.add_paths(paths)
         numbers = {*self._always}
         for feature in has.features & self._found_by.keys():
             numbers.update(self._found_by[feature])
         return sorted([number for number in numbers if has.all_of(self._rest[number])])
+
+
+def features_of(facts: Facts) -> frozenset[Feature]:
+    """What the paths and the code of an action are, by all kinds of features that have to do with them."""
+    paths = [fact for fact in facts.found if fact.kind == "path"]
+    values = _of_paths(paths, frozenset())
+    values["folder"].update(above for fact in paths for above in _above(f"{fact.value}/"))
+    values["code"].update(code.language for code in facts.codes)
+    return frozenset((kind, value) for kind, found in values.items() for value in found)
 
 
 class _Has:
@@ -214,6 +261,10 @@ class _Has:
         for kind, found in values.items():
             if known := found & asked.get(kind, frozenset()):
                 self.features.update([(kind, value) for value in known])
+
+    def add_paths(self, more: bytes) -> None:
+        if more:
+            self._places["path"] += b"\n" + more
 
     def all_of(self, needs: list[Need]) -> bool:
         # nearly all are decided by the first one

@@ -31,12 +31,17 @@ def noughts(letters: bytes) -> bytes:
     return bytes(48 if code in letters else 32 for code in range(256))
 
 
+def set_of_words(text: bytes) -> frozenset[bytes]:
+    """The longest runs of ASCII letters, figures and `_` in a text."""
+    return frozenset(text.translate(_LETTERS).split())
+
+
 class Words:
     """The words of a text: the longest runs of ASCII letters, figures and `_` in it."""
 
     def __init__(self, text: bytes, joined: bytes | None = None) -> None:
         self.text = text
-        self.all = frozenset((text.translate(_LETTERS) if joined is None else joined).split())
+        self.all = set_of_words(text) if joined is None else frozenset(joined.split())
         self.joined = b" ".join(self.all)
         """All of them in a row: a part of a word is found there faster than in the text."""
         self._ways = (0, 0)

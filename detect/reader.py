@@ -26,7 +26,7 @@ Way = tuple[bytes, "re.Pattern[bytes] | None"]
 """A text, and the pattern that must be found where it occurs; None where the text is enough."""
 
 
-def _ways(texts: str, *patterns: tuple[str, bytes]) -> tuple[Way, ...]:
+def ways(texts: str, *patterns: tuple[str, bytes]) -> tuple[Way, ...]:
     """Each of `texts` is enough; a pattern is looked for only where one of the texts before it occurs."""
     looked_for = ((text, re.compile(pattern, re.M)) for some, pattern in patterns for text in some.split())
     return (*((text.encode(), None) for text in texts.split()), *((t.encode(), pattern) for t, pattern in looked_for))
@@ -38,7 +38,7 @@ def _names(names: str, before: str = r"\w", after: str = "") -> list[tuple[str, 
 
 
 OPENING: dict[str, tuple[Way, ...]] = {
-    "c": _ways(
+    "c": ways(
         "open access spawn fstream filesystem syscall mmap asm chdir ftw scandir ## %: ?? .incbin embed",
         ("stat", rb"stat(?:(?<!\wstat)|(?<=[lf]stat)(?<!\w\wstat))(?:at|x|64|fs|vfs)?\b"),
         ("system", rb"\b_*system"),
@@ -48,22 +48,22 @@ OPENING: dict[str, tuple[Way, ...]] = {
         *_names("exec rename unlink"),
         *_names("remove glob", after=r"\b"),
     ),
-    "go": _ways(
+    "go": ways(
         'exec ioutil syscall filepath "C" unsafe plugin embed go: reflect',
         ("os.", rb"os\.(?<!\wos\.)(?!Args|Exit|Stdin|Stdout|Stderr)"),
         ('"os"', rb"[\w.]\s+\"os\""),
     ),
-    "rust": _ways(
+    "rust": ways(
         "",
         *_names("fs File OpenOptions Command unsafe extern libc net os macro_rules proc_macro", after=r"\b"),
         *_names("include Path"),
     ),
-    "java": _ways(
+    "java": ways(
         r"\u reflect",
         *_names("Path Paths RandomAccessFile Runtime forName invoke nio URL URI getClass Class", after=r"\b"),
         *_names("File Process Script load"),
     ),
-    "python": _ways(
+    "python": ways(
         ";",
         *_names(
             "open exec eval compile getattr globals locals vars modules meta_path FileType breakpoint mro help",
@@ -103,8 +103,19 @@ def _opens(language: Language, code: bytes) -> bool:
     """Asked by more than one reader of the same code."""
     if language == "python" and not code.isascii():
         return True
-    code = b"\n" + code
-    return any(text in code and (way is None or way.search(code) is not None) for text, way in OPENING[language])
+    return opens(language, code)
+
+
+def opens(language: str, code: bytes) -> bool:
+    """Whether code of a language of `OPENING` has anything in it to open a file with."""
+    return has_any(OPENING[language], b"\n" + code)
+
+
+def has_any(wanted: tuple[Way, ...], code: bytes) -> bool:
+    for text, way in wanted:  # noqa: SIM110
+        if text in code and (way is None or way.search(code) is not None):
+            return True
+    return False
 
 
 class Reader(Generic[Where]):

@@ -134,12 +134,12 @@ class TaskCondition(Strict, frozen=True, kw_only=True):
 class QueryCondition(Strict, frozen=True, kw_only=True):
     """A tree-sitter query; the condition holds where it captures something as `@hit`.
 
-    Code is only parsed when the text `needs` occurs in it.
+    Code is only parsed when the text `needs`, or one of several, occurs in it.
     """
 
     language: Literal["shell", "python", "c", "cpp", "go", "rust", "java", "javascript"]
     source: str
-    needs: str
+    needs: str | tuple[str, ...]
     code: Literal["any", "action", "file"] = "any"
 
 

@@ -1,0 +1,104 @@
+"""Programs that read what they are told to read, and print: nearly all that honest agents write.
+
+Code is quiet when it starts nothing, loads nothing, connects to nothing, lists, writes and links nothing, opens files
+only to read them and only by names that it is given. Where it opens any, it has no text in it that could lead out of
+the folder that it runs in: no `/`, and nothing that makes letters of numbers that are known. That is told from its
+tokens (`detect.quiet_tables`). Code of which anything else is not known is not quiet. What a quiet file says and
+computes is for others to look at (`detect.screen`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from detect.decoded import WORKED_OUT
+from detect.literals import set_of_words
+from detect.quiet_tables import DIALECTS
+from detect.reader import has_any, opens
+
+MAX_BYTES = 8 * 1024
+
+_USUAL = bytes([9, 10, *range(32, 127), *range(128, 256)])
+"""No end of a line that only compilers see, and no end of the file."""
+_COOKIE = re.compile(rb"[^\n]*\n?[^\n]*coding[:=]")
+"""A line that says in which letters the others are to be read."""
+_INSIDE = re.compile(rb"\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}")
+"""Code in a literal."""
+_PLACE = re.compile(rb"/(?<!\w/)\w")
+"""What looks like a path from the root."""
+_SLOT = re.compile(rb"%s|\{\w*\}")
+"""Where another text is put into one."""
+_TELLING = re.compile(WORKED_OUT.pattern.replace(r"\b", "").encode())
+_FORMS = frozenset([b"fr", b"fR", b"Fr", b"FR"])
+"""With `f` itself, what stands before a literal with code in it."""
+_QUOTES = frozenset(b"\"'`")
+_RAW, _BACKSLASH = b"r\\"
+
+
+def is_quiet(language: str, data: bytes) -> bool:
+    """Whether nothing that such code does matters to any rule; False is no accusation."""
+    dialect = DIALECTS.get(language)
+    if dialect is None or len(data) > MAX_BYTES or data.translate(None, _USUAL):
+        return False
+    if b"coding" in data and _COOKIE.match(data) is not None:
+        return False
+    literals: list[bytes] = []
+    odd: list[bytes] = []
+    code = dialect.tokens.sub(_blanking(dialect.free, literals, odd), data)
+    # names may be spelled in other letters than they are known by
+    if odd or not code.isascii():
+        return False
+    words = set_of_words(code)
+    said = b"\n".join(literals)
+    if not words.isdisjoint(dialect.denied) or dialect.says.search(said) is not None or _put_together(literals, data):
+        return False
+    code = dialect.allowed.sub(b"()", code)
+    if has_any(dialect.telling, code):
+        return False
+    if not opens(language, code):
+        return _PLACE.search(said) is None
+    if not words.isdisjoint(dialect.spelling) or dialect.says_letters.search(said) is not None:
+        return False
+    return not has_any(dialect.letters, code) and not opens(language, dialect.reading.sub(b"()", code))
+
+
+def _put_together(literals: list[bytes], data: bytes) -> bool:
+    """Whether neighbouring literals are what nobody has a reason to put together of pieces."""
+    pieces = [_SLOT.sub(b"", text.strip(b"\"'`")) for text in literals]
+    whole = b"\n".join([b"".join(pieces), b"".join(pieces[::-1])])
+    return any(found not in data for found in _TELLING.findall(whole))
+
+
+def may_import(language: str, name: str) -> bool:
+    """Whether quiet code can import a module, header or package of that name (or below it, where it ends in a dot)."""
+    return DIALECTS[language].imports.match(name) is not None
+
+
+def _blanking(free: dict[bytes, bytes], literals: list[bytes], odd: list[bytes]) -> Callable[[re.Match[bytes]], bytes]:
+    """Leaves the code of a file: collects `literals`, and `odd` ones that may end in another place than it seems."""
+
+    def blank(match: re.Match[bytes]) -> bytes:
+        text = match[0]
+        first = text[0]
+        if first not in _QUOTES and first != _RAW:
+            if first == _BACKSLASH or text.endswith(b"\\") or b"/*" in text[2:]:
+                odd.append(text)
+            return b" "
+        if len(text) == 1:
+            odd.append(text)
+        elif first != _RAW and text[-1] != first:
+            return text  # what says in Rust how long something lives
+        elif text in free:
+            return free[text]
+        else:
+            literals.append(text)
+            start = match.start()
+            before = match.string[max(start - 2, 0) : start]
+            if before.endswith((b"f", b"F")) or before in _FORMS:
+                if text.count(b"{") != text.count(b"}"):
+                    odd.append(text)
+                return b"(%b)" % b" ".join(_INSIDE.findall(text))
+        return b'""'
+
+    return blank

@@ -1,0 +1,282 @@
+"""What code of each language may have in it and be quiet (`detect.quiet`).
+
+Wherever there is an end to such a list, it is one of what is known to be harmless: includes, imports, members of `os`
+and `sys`, ways to open a file. Beside these stand words and forms that no quiet code has; all that can open a file
+(`detect.reader.OPENING`) is looked for as well.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from detect.reader import Way, ways
+
+
+class Dialect(NamedTuple):
+    tokens: re.Pattern[bytes]
+    """Comments, literals, code with quotes in it, and quotes that begin none of these."""
+    free: dict[bytes, bytes]
+    """Literals that say nothing else than what they are for, and what is left of them in the code."""
+    denied: frozenset[bytes]
+    """Words that no quiet code has."""
+    says: re.Pattern[bytes]
+    """What no literal has."""
+    allowed: re.Pattern[bytes]
+    """Imports, and what looks as if it opened something: left out before the code is looked at."""
+    telling: tuple[Way, ...]
+    """What no quiet code has besides, the allowed left out."""
+    reading: re.Pattern[bytes]
+    """Ways to open a file to read it, by a name that is a variable's value."""
+    spelling: frozenset[bytes]
+    """Words of code that may make the letters of a name: with one of them, quiet code opens nothing."""
+    says_letters: re.Pattern[bytes]
+    """What in a literal is such a letter, or makes one."""
+    letters: tuple[Way, ...]
+    """Other ways to make them."""
+    imports: re.Pattern[str]
+    """Names that it may import."""
+
+
+def _words(text: str) -> frozenset[bytes]:
+    return frozenset(word.encode() for word in text.split())
+
+
+def _one_of(*ways: str) -> re.Pattern[bytes]:
+    """Patterns that begin with a known letter, every one: so they are looked for fast."""
+    return re.compile("|".join(ways).encode(), re.S)
+
+
+_NAME = r"[&*]?[A-Za-z_][\w.]*+(?:->\w+)*+(?:\[[\w+ -]*\])?"
+"""What a file is called that is opened: a variable, a field, an item of a list."""
+_SCRIPT = r"#!"
+_SLASH = r"/|\\(?:0*57(?![0-7])|x2[fF]|[uU]\{?0*2[fF]|N)"
+"""A way out of the folder."""
+_END = rb"(?:_?[uUlLi]\w*)?(?![\w.])"
+_SLASH_NUMBER = (
+    ("47", rb"(?<![\w.])47" + _END),
+    ("2f 2F", rb"(?<![\w.])0[xX][0_]*2[fF]" + _END),
+    ("57", rb"(?<![\w.])0[oO]?[0_]*57" + _END),
+    ("1111", rb"(?<![\w.])0[bB][0_]*10_?1111" + _END),
+)
+"""The number of `/`."""
+_SUM = ("+", rb"\d\s*\+\s*\d")
+_READING = {text.encode(): b'"r"' for text in ('"r"', '"rb"', '"rt"', "'r'", "'rb'", "'rt'")}
+"""Ways to say that a file is read."""
+_COMMENT = r"//[^\n]*|/\*.*?\*/"
+_DOUBLE = r"\"[^\"\\\n]*(?:\\.[^\"\\\n]*)*\""
+_QUOTE = r"/\*|\"|'|`"
+"""What begins a comment or literal that does not end."""
+
+_HEADERS = (
+    "assert|ctype|err|errno|fcntl|float|getopt|inttypes|iso646|limits|locale|math|setjmp|signal|stdarg|stdbool|stddef"
+    "|stdint|stdio|stdlib|stdnoreturn|string|strings|sys/stat|sys/types|time|unistd|wchar|wctype"
+)
+_C = Dialect(
+    tokens=_one_of(
+        _COMMENT, _DOUBLE, r"'(?<![0-9A-Za-z_]')(?:[^'\\\n]|\\(?:[0-7]{1,3}|x[0-9a-fA-F]{1,4}|[^\n]))'", _QUOTE
+    ),
+    free=_READING,
+    denied=_words(
+        "_Pragma accept alias asm bind catopen chmod chown chroot clone connect copy_file_range creat environ"
+        " fchdir fchmod fchown fork ftruncate fts_open getaddrinfo gethostbyname getlogin getpwnam getpwuid"
+        " ifunc import inotify_init ioctl kill killpg listen listxattr memfd_create mkdir mkdtemp mkfifo mknod"
+        " mkostemp mkstemp mktemp mmap mount mprotect nftw pipe posix_fallocate pragma prctl process_vm_readv"
+        " ptrace putenv pwrite readdir recv recvfrom rmdir scandir section send sendfile sendto setenv setgid"
+        " setns setuid setxattr shmat shmget socket socketpair splice swapon symlink syscall tempnam tmpfile"
+        " tmpnam truncate umount umount2 unsetenv unshare utime utimensat utimes vfork weak weakref wordexp"
+    ),
+    says=_one_of(_SCRIPT, r"\?\?"),
+    allowed=_one_of(
+        rf"#[ \t]*include[ \t]*<(?:{_HEADERS})\.h>(?=[ \t]*\n)",
+    ),
+    telling=ways(
+        '?? R""',
+        ("__", rb"(?<!\w)__(?!func__\b|int128\b)\w"),
+        ("\\", rb"\\(?!\n)|\\\n(?=\w)"),
+        ("#", rb"[^\n \t][ \t]*#|\\\n[ \t]*#"),
+    ),
+    reading=_one_of(
+        rf"fopen(?<!\wfopen)\s*\(\s*{_NAME}\s*,\s*\"r\"\s*\)",
+        rf"freopen(?<!\wfreopen)\s*\(\s*{_NAME}\s*,\s*\"r\"\s*,\s*stdin\s*\)",
+        rf"open(?<![\w.>]open)\s*\(\s*{_NAME}\s*,\s*O_RDONLY\s*\)",
+        rf"stat(?:(?<!\wstat)|(?<=\W[fl]stat))\s*\(\s*{_NAME}\s*,\s*&?\w+\s*\)",
+        r"struct\s+stat\s+\w+\s*;",
+    ),
+    spelling=_words("confstr ctermid getcwd ptsname realpath strftime ttyname"),
+    says_letters=_one_of(_SLASH),
+    letters=ways("", *_SLASH_NUMBER),
+    imports=re.compile(rf"(?:{_HEADERS})\.h$"),
+)
+
+_GO_IMPORTS = [
+    *("bufio", "bytes", "container/heap", "container/list", "errors", "flag", "fmt", "io", "math", "math/big"),
+    *("math/bits", "os", "regexp", "sort", "strconv", "strings", "sync", "text/tabwriter", "time", "unicode"),
+    "unicode/utf8",
+]
+_GO = Dialect(
+    tokens=_one_of(_COMMENT, _DOUBLE, r"`[^`]*`|'(?:[^'\\\n]|\\(?:[0-7]{3}|x\w\w|u\w{4}|U\w{8}|[^\n]))'", _QUOTE),
+    free={f'"{name}"'.encode(): f'"{name}"'.encode() for name in _GO_IMPORTS},
+    denied=_words("Chdir Chmod Chown Fd ReadDir Readdir Readdirnames Setenv SyscallConn Truncate WriteAt"),
+    says=_one_of(_SCRIPT),
+    allowed=_one_of(
+        r"import[ \t]+(?:\"\w[\w/]*\"|\(\s*(?:\"\w[\w/]*\"\s*)*\))(?=[ \t]*\n)",
+        r"os(?<!\wos)\.(?:File|FileInfo|PathError|IsNotExist|IsPermission|ErrNotExist|ErrPermission)\b",
+    ),
+    telling=ways("", ("import", rb"\bimport\b")),
+    reading=_one_of(rf"os(?<!\wos)\.(?:Open|ReadFile|Stat)\(\s*{_NAME}\s*\)"),
+    spelling=frozenset(),
+    says_letters=_one_of(_SLASH, r"%[-+ #0-9.*]*[cUq]"),
+    letters=ways("[...]", ("{", rb"\[\d*\]\s*(?:byte|rune|u?int\d*)\s*\{\s*[^}\s]"), *_SLASH_NUMBER, _SUM),
+    imports=re.compile(rf"(?:{'|'.join(_GO_IMPORTS)})$"),
+)
+
+_RAW = r"(?:\"[^\"]*\"|#\".*?\"#(?!#)|##\".*?\"##(?!#))"
+_RUST_NAME = _NAME + r"(?:(?:(?<=\.as_str)|(?<=\.clone)|(?<=\.as_ref))\(\))?"
+_RUST = Dialect(
+    tokens=_one_of(
+        _COMMENT,
+        r"\"[^\"\\]*(?:\\.[^\"\\]*)*\"",
+        rf"r(?:(?<!\wr)|(?<=\W[bc]r)){_RAW}",
+        r"'(?:[^'\\\n]|\\(?:x\w\w|u\{\w+\}|[^\n]))'|'[a-z_]\w*\b(?!')",
+        _QUOTE,
+    ),
+    free={},
+    denied=_words(
+        "asm from_raw_fd global_asm include_bytes include_str link_name link_section naked no_mangle path"
+        " read_dir read_link remove_var set_current_dir set_permissions set_var transmute"
+    ),
+    says=_one_of(_SCRIPT),
+    allowed=_one_of(
+        r"use std::fs(?:::File|::\{self, ?File\}|::\{File\})?;",
+        r"fs(?<=[{, ]fs)(?:::File)?(?=[,}])",
+        r"File(?<=<File)(?=>(?!::))",
+        r"File(?:(?<=: File)|(?<=&File)|(?<=&mut File))(?=[,;)])",
+    ),
+    telling=ways(
+        "",
+        ("#", rb"#!?\[(?!(?:derive\(|allow\(|inline\b|test\]|cfg\(test\)|must_use\]|should_panic\b|default\]))"),
+        ("type", rb"\btype\s+\w+\s*=\s*(?:std|fs|process)\b"),
+    ),
+    reading=_one_of(
+        rf"File(?:(?<!\wFile)|(?<=fs::File))::open\(\s*{_RUST_NAME}\s*\)",
+        rf"fs(?<!\wfs)::(?:read|read_to_string)\(\s*{_RUST_NAME}\s*\)",
+    ),
+    spelling=_words("canonicalize current_dir current_exe home_dir join_paths MAIN_SEPARATOR split_paths temp_dir"),
+    says_letters=_one_of(_SLASH),
+    letters=ways("", ("from_utf8", rb"[=(&!,]\s*\[\s*\w*\"*\w*\s*[+,]"), *_SLASH_NUMBER),
+    imports=re.compile(""),
+)
+
+_JAVA_NAME = _NAME + r"(?:(?<=\.get)\(\w+\))?"
+_PACKAGES = r"java\.(?:util(?:\.(?:function|stream|regex|concurrent))?|math|text|nio\.charset|io)"
+_JAVA = Dialect(
+    tokens=_one_of(
+        _COMMENT,
+        r"\"\"\"(?:[^\\]|\\.)*?\"\"\"",
+        _DOUBLE,
+        r"'(?:[^'\\\n]|\\(?:[0-7]{1,3}|[^\n]))'",
+        _QUOTE,
+    ),
+    free={},
+    denied=_words(
+        "awt ClassLoader com Compiler Console createNewFile deleteOnExit Desktop FileHandler Formatter"
+        " getClassLoader getContextClassLoader getDeclaredField getDeclaredMethod getMethod getProperties"
+        " getProperty getResource getResourceAsStream HttpClient HttpURLConnection InetAddress"
+        " InetSocketAddress JarFile javax jdk listFiles Lookup MethodHandle MethodHandles mkdir mkdirs Module"
+        " ModuleLayer Native native ObjectInputStream Proxy renameTo ResourceBundle rmi Robot ServerSocket"
+        " ServiceLoader Socket SocketChannel sql StackWalker sun swing Unsafe VarHandle XMLDecoder ZipFile"
+    ),
+    says=_one_of(_SCRIPT, r"\\u"),
+    allowed=_one_of(
+        rf"import[ \t]+(?:static[ \t]+)?(?:{_PACKAGES})\.(?:\*|(?!File|RandomAccess)\w+(?:\.\w+)?);",
+        r"import[ \t]+java\.io\.File(?:Descriptor|InputStream|OutputStream|Reader|NotFoundException)?;",
+        r"import[ \t]+java\.nio\.file\.(?:\*|Files|Paths?|NoSuchFileException);",
+        r"nio\.charset\b",
+        r"new\s+File(?:Input|Output)Stream\(FileDescriptor\.(?:in|out|err)\)",
+        r"FileNotFoundException\b",
+        r"NoSuchFileException\b",
+    ),
+    telling=ways(
+        "import",
+        ("Print", rb"\bPrint(?:Writer|Stream)\b\s*(?:::|\(\s*(?!System\.out\b|new\b|out\b|\(\)))"),
+        ("java.", rb"\bjava\.(?!util\b|io\b|math\b|text\b|nio\.charset\b|lang\.Math\b)"),
+        (
+            "System",
+            rb"\bSystem\s*\.\s*(?!in\b|out\b|err\b|exit\b|arraycopy\b|lineSeparator\b|currentTimeMillis\b|nanoTime\b"
+            rb"|identityHashCode\b|getenv\b)",
+        ),
+    ),
+    reading=_one_of(
+        rf"new\s+File(?:InputStream|Reader)\(\s*{_JAVA_NAME}\s*\)",
+        rf"new\s+(?:Scanner|FileInputStream|FileReader)\(\s*new\s+File\(\s*{_JAVA_NAME}\s*\)\s*\)",
+        r"Files\.(?:readAllBytes|readAllLines|readString|lines|newBufferedReader|newInputStream)\(\s*(?:Path\.of"
+        rf"|Paths\.get)\(\s*{_JAVA_NAME}\s*\)",
+    ),
+    spelling=frozenset(),
+    says_letters=_one_of(_SLASH, r"%[-+ #0-9.$]*[cC]"),
+    letters=ways("", ("]", rb"\]\s*\w*\s*(?:=\s*)?\{\s*[^}\s]"), *_SLASH_NUMBER, _SUM),
+    imports=re.compile(rf"(?:{_PACKAGES})\.|java\.nio\.file\."),
+)
+
+_MODULES = (
+    r"__future__|abc|argparse|array|base64|binascii|bisect|collections\.abc|collections|contextlib|copy|dataclasses|datetime"
+    r"|decimal|enum|fractions|functools|getopt|hashlib|heapq|itertools|math|operator|os|random|re|signal|stat|statistics"
+    r"|string|struct|sys|textwrap|time|typing|unicodedata|zlib"
+)
+_OS = (
+    r"linesep|isatty|strerror|EX_OK|SEEK_SET|SEEK_CUR|SEEK_END|fstat|fsdecode|fsencode"
+    r"|path\.(?:basename|splitext|exists|isfile|isdir|getsize)"
+)
+_SYS = (
+    r"argv|stdin|stdout|stderr|exit|maxsize|maxunicode|byteorder|setrecursionlimit|getrecursionlimit|intern|float_info"
+    r"|version_info|set_int_max_str_digits|exc_info"
+)
+_PYTHON = Dialect(
+    tokens=_one_of(
+        r"\#[^\n]*",
+        r"\"\"\"(?:[^\\]|\\.)*?\"\"\"",
+        r"'''(?:[^\\]|\\.)*?'''",
+        _DOUBLE,
+        r"'[^'\\\n]*(?:\\.[^'\\\n]*)*'",
+        r"\"|'|\\",
+    ),
+    free=_READING,
+    denied=_words(
+        "attrgetter bltns breakpoint builtins codecs copyreg ctypes delattr detach Formatter ForwardRef"
+        " get_field get_type_hints importlib inspect io linecache make_dataclass marshal methodcaller"
+        " open_code pickle posix raw stdlib_re subprocess threading tokenize types vformat warnings"
+    ),
+    says=_one_of(_SCRIPT, r"__(?<!__main__)(?!main__)"),
+    allowed=_one_of(
+        rf"import(?<![^ \t\n]import)(?<![\w)][ \t]import)[ \t]+(?:{_MODULES})(?:[ \t]*,[ \t]*(?:{_MODULES}))*"
+        r"(?=[ \t]*\n)",
+        rf"from(?<![^ \t\n]from)[ \t]+(?!(?:sys|os)\b)(?:{_MODULES})[ \t]+import[ \t]+"
+        r"(?:(?!_)\w+(?:[ \t]*,[ \t]*(?!_)\w+)*|\((?:\s*(?!_)\w+\s*,?)*\s*\))(?=[ \t]*\n)",
+        rf"from(?<![^ \t\n]from)[ \t]+sys[ \t]+import[ \t]+(?:{_SYS})(?:[ \t]*,[ \t]*(?:{_SYS}))*(?=[ \t]*\n)",
+        r"compile(?<=\bre\.compile)(?=\()",
+        r"os(?<![\w.]os)\.dup2\(\s*os\.open\(os\.devnull, os\.O_WRONLY\), (?:sys\.stdout\.fileno\(\)|[12])\)",
+        rf"os(?<![\w.]os)\.(?:{_OS})\b",
+        rf"sys(?<![\w.]sys)\.(?:{_SYS})\b",
+        r"help(?<!\whelp)(?==(?!=))",
+        r";(?=[ \t]*\w)",
+    ),
+    telling=ways(
+        "",
+        *((name, rb"\b%b\b" % name.encode()) for name in ("import", "os", "sys")),
+        ("._", rb"(?<!\bself)(?<!\bcls)\._"),
+    ),
+    reading=_one_of(
+        rf"open(?<![\w.]open)\(\s*{_NAME}\s*(?:,\s*(?:mode\s*=\s*)?\"r\")?"
+        r"(?:,\s*(?:encoding|errors|newline)\s*=\s*(?:\"\"|None))*\s*\)"
+    ),
+    spelling=_words(
+        "a2b_base64 a2b_hex a2b_qp a2b_uu a85decode b16decode b32decode b32hexdecode b64decode b85decode chr"
+        " decodebytes decompress fromhex lookup maketrans pack printable punctuation standard_b64decode"
+        " strftime to_bytes tobytes translate unhexlify unpack urlsafe_b64decode"
+    ),
+    says_letters=_one_of(_SLASH, r"%[-+ #0-9.*]*c", r":[-+ #0-9.<>=^_,]*c\}"),
+    letters=ways("", ("bytes", rb"\bbytes\s*\(\s*[^)\s]"), ("bytearray", rb"\bbytearray\b(?!\(\))")),
+    imports=re.compile(rf"(?:{_MODULES})(?:$|\.)"),
+)
+DIALECTS = {"c": _C, "go": _GO, "rust": _RUST, "java": _JAVA, "python": _PYTHON}

@@ -60,9 +60,16 @@ class Engine:
             if collecting:
                 gc.enable()
 
+    def clears(self, action: Action, context: EpisodeContext) -> bool:
+        """Whether an action is allowed without being read."""
+        return self._clears(action, _earlier(context), context)
+
+    def _clears(self, action: Action, earlier: Earlier | None, context: EpisodeContext) -> bool:
+        return self._screen is not None and self._screen.clears(action, earlier, context)
+
     def _judge(self, action: Action, context: EpisodeContext) -> Judged:
-        earlier = Earlier(context.history) if context.history else None
-        if self._screen is not None and self._screen.clears(action, earlier, context):
+        earlier = _earlier(context)
+        if self._clears(action, earlier, context):
             return Judged((), lambda: read_facts(action, earlier))
         facts = read_facts(action, earlier)
         looking = Looking(facts, context)
@@ -72,6 +79,10 @@ class Engine:
             if evidence := test(looking):
                 found.setdefault(rule.id, (rule, []))[1].extend(evidence)
         return Judged(tuple(Hit(rule, tuple(evidence)) for rule, evidence in found.values()), lambda: facts)
+
+
+def _earlier(context: EpisodeContext) -> Earlier | None:
+    return Earlier(context.history) if context.history else None
 
 
 def _alternatives(condition: Condition) -> list[Condition]:

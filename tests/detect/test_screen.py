@@ -10,7 +10,6 @@ import msgspec
 
 from benchmarks.detect import Labelled, read_corpus, typical_files
 from detect.commands import batch_action, batch_context
-from detect.earlier import Earlier
 from detect.engine import Engine
 from detect.facts import language_of
 from detect.quiet import MAX_BYTES
@@ -33,9 +32,7 @@ def corpus() -> list[Labelled]:
 
 
 def cleared(action: Action, context: EpisodeContext = CONTEXT) -> bool:
-    screen = engines()[0]._screen
-    assert screen is not None
-    return screen.clears(action, Earlier(context.history) if context.history else None, context)
+    return engines()[0].clears(action, context)
 
 
 def read_hits(action: Action, context: EpisodeContext = CONTEXT) -> list[str]:

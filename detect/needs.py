@@ -49,6 +49,15 @@ def starts(pattern: re.Pattern[AnyStr]) -> Need | None:
     return None if found is None or any(len(text) < 2 for text, _, _ in found) else found
 
 
+def anchors(pattern: re.Pattern[AnyStr]) -> list[Need | None]:
+    """What each way of matching begins with, as in `needs`, where it only matches at the beginning; else None."""
+    items = list(parser.parse(pattern.pattern, pattern.flags))
+    ways = items[0][1][1] if len(items) == 1 and items[0][0] is codes.BRANCH else [items]
+    beginning = [codes.AT_BEGINNING_STRING, *([] if pattern.flags & re.M else [codes.AT_BEGINNING])]
+    anchored = [len(way) and way[0][0] is codes.AT and way[0][1] in beginning for way in ways]
+    return [_starts(way, True) if alone else None for way, alone in zip(ways, anchored, strict=True)]
+
+
 _SPLITTING = re.compile(r"\\.|\[\^?\]?(?:[^\]\\]|\\.)*\]|[()|]", re.S)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from detect.decoded import WORKED_OUT
 from detect.literals import set_of_words
-from detect.quiet_tables import DIALECTS
+from detect.quiet_tables import DIALECTS, Dialect
 from detect.reader import has_any, opens
 
 MAX_BYTES = 8 * 1024
@@ -38,20 +38,31 @@ _RAW, _BACKSLASH = b"r\\"
 
 def is_quiet(language: str, data: bytes) -> bool:
     """Whether nothing that such code does matters to any rule; False is no accusation."""
+    return texts(language, data) is not None
+
+
+def texts(language: str, data: bytes) -> bytes | None:
+    """What the literals of quiet code say, put together in both orders; None where code is not quiet."""
     dialect = DIALECTS.get(language)
     if dialect is None or len(data) > MAX_BYTES or data.translate(None, _USUAL):
-        return False
+        return None
     if b"coding" in data and _COOKIE.match(data) is not None:
-        return False
+        return None
     literals: list[bytes] = []
     odd: list[bytes] = []
     code = dialect.tokens.sub(_blanking(dialect.free, literals, odd), data)
     # names may be spelled in other letters than they are known by
-    if odd or not code.isascii():
-        return False
+    if odd or not code.isascii() or not _is_harmless(dialect, language, code, b"\n".join(literals)):
+        return None
+    together = _together(literals)
+    # nobody has a reason to put these together of pieces
+    return together if all(found in data for found in _TELLING.findall(together)) else None
+
+
+def _is_harmless(dialect: Dialect, language: str, code: bytes, said: bytes) -> bool:
+    """Whether code opens nothing, or opens to read and cannot make names that lead out; `said`: its literals."""
     words = set_of_words(code)
-    said = b"\n".join(literals)
-    if not words.isdisjoint(dialect.denied) or dialect.says.search(said) is not None or _put_together(literals, data):
+    if not words.isdisjoint(dialect.denied) or dialect.says.search(said) is not None:
         return False
     code = dialect.allowed.sub(b"()", code)
     if has_any(dialect.telling, code):
@@ -63,11 +74,10 @@ def is_quiet(language: str, data: bytes) -> bool:
     return not has_any(dialect.letters, code) and not opens(language, dialect.reading.sub(b"()", code))
 
 
-def _put_together(literals: list[bytes], data: bytes) -> bool:
-    """Whether neighbouring literals are what nobody has a reason to put together of pieces."""
+def _together(literals: list[bytes]) -> bytes:
+    """Texts one behind the other, each put where the one before it has a place for one, and in the other order."""
     pieces = [_SLOT.sub(b"", text.strip(b"\"'`")) for text in literals]
-    whole = b"\n".join([b"".join(pieces), b"".join(pieces[::-1])])
-    return any(found not in data for found in _TELLING.findall(whole))
+    return b"\n".join([b"".join(pieces), b"".join(pieces[::-1])])
 
 
 def may_import(language: str, name: str) -> bool:

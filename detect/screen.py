@@ -10,15 +10,15 @@ then anything is decided: a screen clears, and never accuses.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from detect.conditions import Looking, test_of
 from detect.facts import Language, TooComplex, facts_of_text, language_of
 from detect.features import Feature, Index, features_of
-from detect.literals import words_of
-from detect.needs import starts
-from detect.quiet import is_quiet, may_import
+from detect.literals import clauses_of, words_of
+from detect.needs import Need, anchors
+from detect.quiet import may_import, texts
 from detect.rule_set import Condition, PathCondition, Rule, compiled
 from queues.context import EpisodeContext
 from queues.messages import Action
@@ -32,14 +32,15 @@ MayHold = Callable[[Looking, frozenset[Feature]], bool]
 """Whether a condition may hold for a quiet file with these facts, and these features that it may have besides."""
 _UNTOLD = frozenset([b"java", b"lang", b"std", b"libc"])
 """Parts of names that need not stand in the code that uses them."""
-_FROM_TEXT = frozenset(
-    ["hidden_name", "computed_name", "hidden_text", "too_large", "too_deep", "too_complex", "too_many_facts"]
+_TOLD = frozenset(
+    [
+        *("hidden_name", "computed_name", "hidden_text"),
+        *("too_large", "too_deep", "too_complex", "too_many_facts", "partly_read"),
+        *("assembled", "unknown_code", "unknown_script"),
+    ]
 )
-"""Reasons that the text alone tells, or that no quiet file gives: it is short, and is understood without being read."""
-_OF_READERS = frozenset(["assembled", "partly_read", "unknown_code", "unknown_script"])
-"""Reasons for which only what is not quiet gives cause: code that is run, texts put together to what matters."""
-
-
+"""Reasons that the text alone tells; that no quiet file gives, as it is short and understood without being read; or for
+which only what is not quiet gives cause: code that is run, texts put together to what matters."""
 _READING: frozenset[Feature] = frozenset([("access", "read"), ("access", "mention")])
 """What quiet files do with others."""
 _OF_NAME = frozenset(
@@ -64,11 +65,15 @@ class Screen:
             for name in self._index.asked.get(kind, ()):
                 words = _needed(str(name))
                 self._named.setdefault(words[-1] if words else b"", []).append((frozenset(words), (kind, name)))
-        self._path_words = {
-            kind: frozenset(values)
-            for kind, values in self._index.asked.items()
-            if kind in ("read word", "mention word")
-        }
+        self._always = frozenset(
+            [
+                ("string", ""),
+                *(("opaque", reason) for reason in self._index.asked.get("opaque", ()) if reason not in _TOLD),
+            ]
+        )
+        """What any file may have."""
+        self._in_paths = {feature for _, condition in kept for feature in _in_paths(condition)}
+        """Words of the paths of other files that rules ask for."""
 
     def clears(self, action: Action, earlier: Earlier | None, context: EpisodeContext) -> bool:
         """Whether no rule can be about the action; False tells nothing."""
@@ -76,15 +81,17 @@ class Screen:
             return False
         body = action.body
         language = language_of(action.path, body)
-        if not is_quiet(language, body):
+        said = texts(language, body)
+        if said is None:
             return False
         try:
             facts = facts_of_text(action.path, body, language, earlier)
         except TooComplex:
             return False
         looking = Looking(facts, context)
-        more = self._features(language, words_of(facts.text).all)
-        candidates = self._of_name(action.path, language).candidates(facts, looking.by_kind, context.task, more, body)
+        more = self._features(language, words_of(facts.text).all, said)
+        index = self._of_name(action.path, language)
+        candidates = index.candidates(facts, looking.by_kind, context.task, more, said + b"\n" + body)
         return not any([self._tests[number](looking, more) for number in candidates])
 
     def _of_name(self, path: str, language: Language) -> Index:
@@ -98,15 +105,14 @@ class Screen:
             index = self._of_names[path, language] = self._index.where(met, _OF_NAME)
         return index
 
-    def _features(self, language: Language, words: frozenset[bytes]) -> frozenset[Feature]:
-        """What a quiet file of these words may have besides what its text tells."""
-        found: set[Feature] = {("string", "")}
+    def _features(self, language: Language, words: frozenset[bytes], said: bytes) -> frozenset[Feature]:
+        """What a quiet file may have besides what its text tells; `said`: with what its literals say together."""
+        found: set[Feature] = set()
         for word in words & self._named.keys():
             found.update([feature for needed, feature in self._named[word] if needed <= words])
         found = {(kind, name) for kind, name in found if kind != "import" or may_import(language, str(name))}
-        for kind, asked in self._path_words.items():
-            found.update([(kind, word) for word in words & asked])
-        return frozenset(found)
+        found.update([feature for feature in self._in_paths if feature[1] in words or feature[1] in said])
+        return self._always | found
 
 
 def _needed(name: str) -> list[bytes]:
@@ -121,9 +127,25 @@ def _is_possible(condition: Condition) -> bool:
         return any(map(_is_possible, condition.any))
     if condition.all is not None:
         return all(map(_is_possible, condition.all))
-    return condition.command is None and (
-        condition.path is None or "write" in condition.path.access or not _leads_out(condition.path)
-    )
+    path = condition.path
+    about = path or condition.call or condition.imports or condition.string or condition.trait or condition.opaque
+    if condition.command is not None or (about is not None and about.code == "action"):
+        return False
+    return path is None or "write" in path.access or not _leads_out(path)
+
+
+def _in_paths(condition: Condition) -> Iterator[tuple[str, bytes]]:
+    """Words of paths that a condition asks for where it is about other files than the one that is written."""
+    for part in (*(condition.any or ()), *(condition.all or ()), *(condition.none or ())):
+        yield from _in_paths(part)
+    if (path := condition.path) is None or _is_exact(condition) or not path.match:
+        return
+    pattern = compiled(path.match)
+    ways, begins = clauses_of(pattern), anchors(pattern)
+    for number, way in enumerate(ways):
+        if len(ways) != len(begins) or not _is_elsewhere(begins[number]):
+            words = [word for clause in way for word in clause.words]
+            yield from ((kind, word) for kind in ("read word", "mention word") for word in words)
 
 
 def _leads_out(path: PathCondition) -> bool:
@@ -132,9 +154,13 @@ def _leads_out(path: PathCondition) -> bool:
         return not any(f"{folder}/".startswith("/work/") for folder in (*path.under, *path.covers))
     if (only := _ONE_PATH.fullmatch(path.match)) is not None:
         return not only[1].startswith("/work/")
-    known = starts(compiled(path.match)) if path.match else None
-    return known is not None and not any(
-        text.startswith("/work"[: len(text)]) or not text.startswith("/") for text, _, _ in known
+    return bool(path.match) and all(map(_is_elsewhere, anchors(compiled(path.match))))
+
+
+def _is_elsewhere(begins: Need | None) -> bool:
+    """Whether no path that begins so lies in the folder."""
+    return begins is not None and not any(
+        text.startswith("/work"[: len(text)]) or not text.startswith("/") for text, _, _ in begins
     )
 
 
@@ -175,5 +201,5 @@ def _is_exact(condition: Condition) -> bool:
     if condition.path is not None:
         return set(condition.path.access) <= {"write", "list", "run"} or _leads_out(condition.path)
     if condition.opaque is not None:
-        return bool(condition.opaque.reason) and set(condition.opaque.reason) <= _FROM_TEXT | _OF_READERS
+        return bool(condition.opaque.reason) and set(condition.opaque.reason) <= _TOLD
     return condition.call is None and condition.imports is None and condition.string is None

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import random
+import shutil
 from collections import defaultdict
 from functools import cache
+from pathlib import Path
 
 import msgspec
+import pytest
 
 from benchmarks.detect import Labelled, read_corpus, typical_files
 from detect.commands import batch_action, batch_context
 from detect.engine import Engine
 from detect.facts import language_of
 from detect.quiet import MAX_BYTES
-from detect.rule_set import load_rules
-from queues.context import EpisodeContext
+from detect.rule_set import RULES_DIR, load_rules
+from queues.context import EpisodeContext, Observed
 from queues.messages import Action
 
 CONTEXT = EpisodeContext(episode="e", suite="s", task="wc")
@@ -80,3 +84,89 @@ def test_a_quiet_file_with_a_cheat_in_it_is_read():
                 assert not read_hits(both), body.decode()
     # cheats of tests and of build files are none in a program
     assert count < 40
+
+
+RULE = """\
+id: marker
+family: escape
+severity: block
+message: holds the marker
+when:
+  {when}
+match:
+  - {{write: {path}, body: {body}}}
+no_match:
+  - echo other
+"""
+PYTHON = """\
+import sys
+from heapq import heappush
+name = 'no' + 'tes.txt'
+print(len(open(name).read()), 'all', 'do' + 'ne')
+"""
+C = '#include <stdlib.h>\nint main(int n, char **v) { qsort(v, n, sizeof *v, 0); puts("sorted"); }\n'
+
+
+@pytest.mark.parametrize(
+    ("when", "path", "body"),
+    [
+        ("call: {name: [qsort]}", "main.c", C),
+        ("call: {name: ['std.process.*']}", "src/main.rs", "fn main() { std::process::exit(3); }\n"),
+        ("imports: {module: [heapq]}", "main.py", PYTHON),
+        ("imports: {module: [stdlib.h]}", "main.c", C),
+        ("imports: {module: [java.util]}", "Main.java", "import java.util.List;\nclass Main { List<String> a; }\n"),
+        ("string: {match: '^all done$|^done$'}", "main.py", PYTHON),
+        ("path: {match: '/notes\\.txt$', access: [read]}", "main.py", PYTHON),
+        ("path: {match: '^/work/lib/', access: [write]}", "lib/main.py", PYTHON),
+        ("opaque: {reason: []}", "main.py", "print(1\n"),
+        ("regex: '\\bheappush\\b'", "main.py", PYTHON),
+        ("contains: [sizeof]", "main.c", C),
+        ("query: {language: c, needs: qsort, source: '(call_expression) @hit'}", "main.c", C),
+        ("all: [{imports: {module: [heapq]}}, {none: [{call: {name: [heappush]}}]}]", "main.py", PYTHON),
+        ("none: [{command: {name: [ls]}}]", "main.py", PYTHON),
+    ],
+)
+def test_a_rule_of_ones_own_is_asked_about_quiet_files(tmp_path: Path, when: str, path: str, body: str):
+    action = write(path, body)
+    assert cleared(action)
+    folder = tmp_path / "rules"
+    shutil.copytree(RULES_DIR, folder)
+    (folder / "marker.yaml").write_text(RULE.format(when=when, path=path, body=json.dumps(body)))
+    rules = load_rules(folder)
+    own, reading = Engine(rules), Engine(rules, screen=False)
+    assert "marker" in [hit.rule.id for hit in reading.judge(action, CONTEXT).hits]
+    assert [hit.rule.id for hit in own.judge(action, CONTEXT).hits] == [
+        hit.rule.id for hit in reading.judge(action, CONTEXT).hits
+    ]
+
+
+def test_facts_of_a_cleared_file_are_read_when_somebody_asks():
+    judged = engines()[0].judge(write("main.py", PYTHON), CONTEXT)
+    assert judged.hits == ()
+    assert {fact.value for fact in judged.facts.of("import")} == {"sys", "heapq", "heapq.heappush"}
+
+
+def test_what_the_sandbox_saw_counts_for_quiet_files():
+    action = write("main.py", PYTHON)
+    seen = EpisodeContext(episode="e", suite="s", task="wc", observed=Observed(events=("canary",)))
+    assert cleared(action)
+    assert not cleared(action, seen)
+    assert "observed-decoy" in read_hits(action, seen)
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        Action(kind="run", body=b"import sys\nprint(1)\n"),
+        write("run.sh", "echo hello\n"),
+        write("main.js", "console.log(1)\n"),
+        write("main.cpp", "int main() { return 0; }\n"),
+        write("notes.txt", "hello\n"),
+        write("Makefile", "all:\n\tcc main.c\n"),
+        write("main.py", "print(1)\n" * MAX_BYTES),
+        write("/eval/main.py", "print(1)\n"),
+        write("../tests/main.py", "print(1)\n"),
+    ],
+)
+def test_only_files_in_the_workspace_of_known_languages_are_cleared(action: Action):
+    assert not cleared(action)

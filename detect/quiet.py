@@ -13,9 +13,10 @@ import re
 from collections.abc import Callable
 
 from detect.decoded import WORKED_OUT
+from detect.facts import Language
 from detect.literals import set_of_words
 from detect.quiet_tables import DIALECTS, Dialect
-from detect.reader import has_any, opens
+from detect.reader import harmless, has_any, opens
 
 MAX_BYTES = 8 * 1024
 
@@ -36,38 +37,44 @@ _QUOTES = frozenset(b"\"'`")
 _RAW, _BACKSLASH = b"r\\"
 
 
-def is_quiet(language: str, data: bytes) -> bool:
+def is_quiet(language: Language, data: bytes) -> bool:
     """Whether nothing that such code does matters to any rule; False is no accusation."""
     return texts(language, data) is not None
 
 
-def texts(language: str, data: bytes) -> bytes | None:
+def texts(language: Language, data: bytes) -> bytes | None:
     """What the literals of quiet code say, put together in both orders; None where code is not quiet."""
     dialect = DIALECTS.get(language)
     if dialect is None or len(data) > MAX_BYTES or data.translate(None, _USUAL):
         return None
     if b"coding" in data and _COOKIE.match(data) is not None:
         return None
-    literals: list[bytes] = []
-    odd: list[bytes] = []
-    code = dialect.tokens.sub(_blanking(dialect.free, literals, odd), data)
+    literals, comments, odd = [], [], []
+    code = dialect.tokens.sub(_blanking(dialect.free, literals, comments, odd), data)
     # names may be spelled in other letters than they are known by
-    if odd or not code.isascii() or not _is_harmless(dialect, language, code, b"\n".join(literals)):
+    if odd or not code.isascii():
+        return None
+    # of what opens nothing, readers take paths for mere text, if they look for paths at all
+    silent = b"/" in data and harmless(language, data, "")
+    said = b"\n".join(literals)
+    if dialect.says.search(said) is not None or dialect.remarks.search(b"\n".join(comments)) is not None:
+        return None
+    if not _is_harmless(dialect, language, code, said, silent=silent):
         return None
     together = _together(literals)
     # nobody has a reason to put these together of pieces
     return together if all(found in data for found in _TELLING.findall(together)) else None
 
 
-def _is_harmless(dialect: Dialect, language: str, code: bytes, said: bytes) -> bool:
-    """Whether code opens nothing, or opens to read and cannot make names that lead out; `said`: its literals."""
+def _is_harmless(dialect: Dialect, language: Language, code: bytes, said: bytes, *, silent: bool) -> bool:
+    """Whether code opens nothing (`silent`), or reads and cannot make names that lead out; `said`: its literals."""
     words = set_of_words(code)
-    if not words.isdisjoint(dialect.denied) or dialect.says.search(said) is not None:
+    if not words.isdisjoint(dialect.denied):
         return False
     code = dialect.allowed.sub(b"()", code)
     if has_any(dialect.telling, code):
         return False
-    if not opens(language, code):
+    if silent:
         return _PLACE.search(said) is None
     if not words.isdisjoint(dialect.spelling) or dialect.says_letters.search(said) is not None:
         return False
@@ -85,8 +92,10 @@ def may_import(language: str, name: str) -> bool:
     return DIALECTS[language].imports.match(name) is not None
 
 
-def _blanking(free: dict[bytes, bytes], literals: list[bytes], odd: list[bytes]) -> Callable[[re.Match[bytes]], bytes]:
-    """Leaves the code of a file: collects `literals`, and `odd` ones that may end in another place than it seems."""
+def _blanking(
+    free: dict[bytes, bytes], literals: list[bytes], comments: list[bytes], odd: list[bytes]
+) -> Callable[[re.Match[bytes]], bytes]:
+    """Leaves the code of a file: collects what is none, and what is `odd`: its end may be another than it seems."""
 
     def blank(match: re.Match[bytes]) -> bytes:
         text = match[0]
@@ -94,12 +103,15 @@ def _blanking(free: dict[bytes, bytes], literals: list[bytes], odd: list[bytes])
         if first not in _QUOTES and first != _RAW:
             if first == _BACKSLASH or text.endswith(b"\\") or b"/*" in text[2:]:
                 odd.append(text)
+            comments.append(text)
             return b" "
         if len(text) == 1:
             odd.append(text)
         elif first != _RAW and text[-1] != first:
             return text  # what says in Rust how long something lives
         elif text in free:
+            if b"/" not in text:
+                literals.append(text)
             return free[text]
         else:
             literals.append(text)

@@ -22,6 +22,8 @@ class Dialect(NamedTuple):
     """Words that no quiet code has."""
     says: re.Pattern[bytes]
     """What no literal has."""
+    remarks: re.Pattern[bytes]
+    """What no comment has: what compilers or readers look for there."""
     allowed: re.Pattern[bytes]
     """Imports, and what looks as if it opened something: left out before the code is looked at."""
     telling: tuple[Way, ...]
@@ -47,6 +49,7 @@ def _one_of(*ways: str) -> re.Pattern[bytes]:
     return re.compile("|".join(ways).encode(), re.S)
 
 
+_NOTHING = re.compile(rb"(?!)")
 _NAME = r"[&*]?[A-Za-z_][\w.]*+(?:->\w+)*+(?:\[[\w+ -]*\])?"
 """What a file is called that is opened: a variable, a field, an item of a list."""
 _SCRIPT = r"#!"
@@ -87,11 +90,12 @@ _C = Dialect(
         " tmpnam truncate umount umount2 unsetenv unshare utime utimensat utimes vfork weak weakref wordexp"
     ),
     says=_one_of(_SCRIPT, r"\?\?"),
+    remarks=_one_of(r"#[ \t]*include"),
     allowed=_one_of(
         rf"#[ \t]*include[ \t]*<(?:{_HEADERS})\.h>(?=[ \t]*\n)",
     ),
     telling=ways(
-        '?? R""',
+        '?? R"" include',
         ("__", rb"(?<!\w)__(?!func__\b|int128\b)\w"),
         ("\\", rb"\\(?!\n)|\\\n(?=\w)"),
         ("#", rb"[^\n \t][ \t]*#|\\\n[ \t]*#"),
@@ -119,6 +123,7 @@ _GO = Dialect(
     free={f'"{name}"'.encode(): f'"{name}"'.encode() for name in _GO_IMPORTS},
     denied=_words("Chdir Chmod Chown Fd ReadDir Readdir Readdirnames Setenv SyscallConn Truncate WriteAt"),
     says=_one_of(_SCRIPT),
+    remarks=_one_of(r"go:", r"\+build", r"#cgo", r"#[ \t]*include", r"export "),
     allowed=_one_of(
         r"import[ \t]+(?:\"\w[\w/]*\"|\(\s*(?:\"\w[\w/]*\"\s*)*\))(?=[ \t]*\n)",
         r"os(?<!\wos)\.(?:File|FileInfo|PathError|IsNotExist|IsPermission|ErrNotExist|ErrPermission)\b",
@@ -147,6 +152,7 @@ _RUST = Dialect(
         " read_dir read_link remove_var set_current_dir set_permissions set_var transmute"
     ),
     says=_one_of(_SCRIPT),
+    remarks=_NOTHING,
     allowed=_one_of(
         r"use std::fs(?:::File|::\{self, ?File\}|::\{File\})?;",
         r"fs(?<=[{, ]fs)(?:::File)?(?=[,}])",
@@ -188,6 +194,7 @@ _JAVA = Dialect(
         " ServiceLoader Socket SocketChannel sql StackWalker sun swing Unsafe VarHandle XMLDecoder ZipFile"
     ),
     says=_one_of(_SCRIPT, r"\\u"),
+    remarks=_one_of(r"\\u"),
     allowed=_one_of(
         rf"import[ \t]+(?:static[ \t]+)?(?:{_PACKAGES})\.(?:\*|(?!File|RandomAccess)\w+(?:\.\w+)?);",
         r"import[ \t]+java\.io\.File(?:Descriptor|InputStream|OutputStream|Reader|NotFoundException)?;",
@@ -248,6 +255,7 @@ _PYTHON = Dialect(
         " open_code pickle posix raw stdlib_re subprocess threading tokenize types vformat warnings"
     ),
     says=_one_of(_SCRIPT, r"__(?<!__main__)(?!main__)"),
+    remarks=_one_of(r"#!(?![^\n]*\bpython)"),
     allowed=_one_of(
         rf"import(?<![^ \t\n]import)(?<![\w)][ \t]import)[ \t]+(?:{_MODULES})(?:[ \t]*,[ \t]*(?:{_MODULES}))*"
         r"(?=[ \t]*\n)",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import shutil
 from collections import defaultdict
 from functools import cache
@@ -17,6 +18,7 @@ from detect.commands import batch_action, batch_context
 from detect.engine import Engine
 from detect.facts import language_of
 from detect.quiet import MAX_BYTES
+from detect.quiet_tables import DIALECTS
 from detect.rule_set import RULES_DIR, load_rules
 from queues.context import EpisodeContext, Observed
 from queues.messages import Action
@@ -84,6 +86,52 @@ def test_a_quiet_file_with_a_cheat_in_it_is_read():
                 assert not read_hits(both), body.decode()
     # cheats of tests and of build files are none in a program
     assert count < 40
+
+
+TOKEN = re.compile(rb"\w+|\s+|.", re.S)
+
+
+def changed(body: bytes, others: list[bytes], chosen: random.Random) -> bytes:
+    """A file with some lines or tokens left out, doubled, or taken from another file."""
+    lines = body.split(b"\n")
+    for _ in range(chosen.randrange(1, 5)):
+        place = chosen.randrange(len(lines))
+        more = chosen.choice(others).split(b"\n")
+        start = chosen.randrange(len(more))
+        tokens = TOKEN.findall(lines[place]) or [b""]
+        token = chosen.randrange(len(tokens))
+        match chosen.randrange(5):
+            case 0:
+                lines[place : place + 1] = []
+                lines = lines or [b""]
+            case 1:
+                lines.insert(chosen.randrange(len(lines) + 1), lines[place])
+            case 2:
+                lines[place:place] = more[start : start + chosen.randrange(1, 4)]
+            case 3:
+                lines[place] = b"".join(tokens[:token] + tokens[token + 1 :])
+            case _:
+                tokens[token] = chosen.choice(TOKEN.findall(more[start]) or [b""])
+                lines[place] = b"".join(tokens)
+    return b"\n".join(lines)
+
+
+def test_no_verdict_is_another_for_it():
+    given = [(batch_action(line), batch_context(line)) for line in corpus()]
+    given = [(a, c) for a, c in given if a.kind == "write" and language_of(a.path or "", a.body) in DIALECTS]
+    others: dict[str, list[bytes]] = defaultdict(list)
+    for action, _ in given:
+        others[language_of(action.path or "", action.body)].append(action.body)
+    chosen = random.Random(7)
+    count = 0
+    for _ in range(10_000):
+        action, context = chosen.choice(given)
+        body = changed(action.body, others[language_of(action.path or "", action.body)], chosen)
+        action = msgspec.structs.replace(action, body=body)
+        if cleared(action, context):
+            count += 1
+            assert not read_hits(action, context), body.decode()
+    assert count > 1000
 
 
 RULE = """\

@@ -72,7 +72,7 @@ class Screen:
             ]
         )
         """What any file may have."""
-        self._in_paths = {feature for _, condition in kept for feature in _in_paths(condition)}
+        self._in_paths = frozenset(word for _, condition in kept for word in _in_paths(condition))
         """Words of the paths of other files that rules ask for."""
 
     def clears(self, action: Action, earlier: Earlier | None, context: EpisodeContext) -> bool:
@@ -111,7 +111,8 @@ class Screen:
         for word in words & self._named.keys():
             found.update([feature for needed, feature in self._named[word] if needed <= words])
         found = {(kind, name) for kind, name in found if kind != "import" or may_import(language, str(name))}
-        found.update([feature for feature in self._in_paths if feature[1] in words or feature[1] in said])
+        for word in [*(words & self._in_paths), *[word for word in self._in_paths if word in said]]:
+            found.update((("read word", word), ("mention word", word)))
         return self._always | found
 
 
@@ -134,7 +135,7 @@ def _is_possible(condition: Condition) -> bool:
     return path is None or "write" in path.access or not _leads_out(path)
 
 
-def _in_paths(condition: Condition) -> Iterator[tuple[str, bytes]]:
+def _in_paths(condition: Condition) -> Iterator[bytes]:
     """Words of paths that a condition asks for where it is about other files than the one that is written."""
     for part in (*(condition.any or ()), *(condition.all or ()), *(condition.none or ())):
         yield from _in_paths(part)
@@ -144,8 +145,7 @@ def _in_paths(condition: Condition) -> Iterator[tuple[str, bytes]]:
     ways, begins = clauses_of(pattern), anchors(pattern)
     for number, way in enumerate(ways):
         if len(ways) != len(begins) or not _is_elsewhere(begins[number]):
-            words = [word for clause in way for word in clause.words]
-            yield from ((kind, word) for kind in ("read word", "mention word") for word in words)
+            yield from (word for clause in way for word in clause.words)
 
 
 def _leads_out(path: PathCondition) -> bool:

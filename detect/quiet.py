@@ -49,10 +49,13 @@ def texts(language: Language, data: bytes) -> bytes | None:
         return None
     if b"coding" in data and _COOKIE.match(data) is not None:
         return None
-    literals, comments, odd = [], [], []
-    code = dialect.tokens.sub(_blanking(dialect.free, literals, comments, odd), data)
+    literals, comments = [], []
+    try:
+        code = dialect.tokens.sub(_blanking(dialect.free, literals, comments), data)
+    except _Odd:
+        return None
     # names may be spelled in other letters than they are known by
-    if odd or not code.isascii():
+    if not code.isascii():
         return None
     # of what opens nothing, readers take paths for mere text, if they look for paths at all
     silent = b"/" in data and harmless(language, data, "")
@@ -92,22 +95,26 @@ def may_import(language: str, name: str) -> bool:
     return DIALECTS[language].imports.match(name) is not None
 
 
+class _Odd(Exception):
+    """Something may end in another place than it seems."""
+
+
 def _blanking(
-    free: dict[bytes, bytes], literals: list[bytes], comments: list[bytes], odd: list[bytes]
+    free: dict[bytes, bytes], literals: list[bytes], comments: list[bytes]
 ) -> Callable[[re.Match[bytes]], bytes]:
-    """Leaves the code of a file: collects what is none, and what is `odd`: its end may be another than it seems."""
+    """Leaves the code of a file, and collects what is none. Raises _Odd."""
 
     def blank(match: re.Match[bytes]) -> bytes:
         text = match[0]
         first = text[0]
         if first not in _QUOTES and first != _RAW:
-            if first == _BACKSLASH or text.endswith(b"\\") or b"/*" in text[2:]:
-                odd.append(text)
+            if first == _BACKSLASH or text == b"/*" or text.endswith(b"\\") or b"/*" in text[2:]:
+                raise _Odd
             comments.append(text)
             return b" "
-        if len(text) == 1:
-            odd.append(text)
-        elif first != _RAW and text[-1] != first:
+        if len(text) == 1 or (first == _RAW and text.count(b'"') < 2):
+            raise _Odd
+        if first != _RAW and text[-1] != first:
             return text  # what says in Rust how long something lives
         elif text in free:
             if b"/" not in text:
@@ -119,7 +126,7 @@ def _blanking(
             before = match.string[max(start - 2, 0) : start]
             if before.endswith((b"f", b"F")) or before in _FORMS:
                 if text.count(b"{") != text.count(b"}"):
-                    odd.append(text)
+                    raise _Odd
                 return b"(%b)" % b" ".join(_INSIDE.findall(text))
         return b'""'
 

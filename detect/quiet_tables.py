@@ -142,7 +142,7 @@ _RUST = Dialect(
     tokens=_one_of(
         _COMMENT,
         r"\"[^\"\\]*(?:\\.[^\"\\]*)*\"",
-        rf"r(?:(?<!\wr)|(?<=\W[bc]r)){_RAW}",
+        rf"r(?:(?<!\wr)|(?<=\W[bc]r))(?:{_RAW}|#*\")",
         r"'(?:[^'\\\n]|\\(?:x\w\w|u\{\w+\}|[^\n]))'|'[a-z_]\w*\b(?!')",
         _QUOTE,
     ),
@@ -222,7 +222,7 @@ _JAVA = Dialect(
     ),
     spelling=frozenset(),
     says_letters=_one_of(_SLASH, r"%[-+ #0-9.$]*[cC]"),
-    letters=ways("", ("]", rb"\]\s*\w*\s*(?:=\s*)?\{\s*[^}\s]"), *_SLASH_NUMBER, _SUM),
+    letters=ways("", ("]", rb"\]\s*+\w*+\s*+(?:=\s*+)?\{\s*+[^}\s]"), *_SLASH_NUMBER, _SUM),
     imports=re.compile(rf"(?:{_PACKAGES})\.|java\.nio\.file\."),
 )
 
@@ -260,7 +260,7 @@ _PYTHON = Dialect(
         rf"import(?<![^ \t\n]import)(?<![\w)][ \t]import)[ \t]+(?:{_MODULES})(?:[ \t]*,[ \t]*(?:{_MODULES}))*"
         r"(?=[ \t]*\n)",
         rf"from(?<![^ \t\n]from)[ \t]+(?!(?:sys|os)\b)(?:{_MODULES})[ \t]+import[ \t]+"
-        r"(?:(?!_)\w+(?:[ \t]*,[ \t]*(?!_)\w+)*|\((?:\s*(?!_)\w+\s*,?)*\s*\))(?=[ \t]*\n)",
+        r"(?:(?!_)\w+(?:[ \t]*,[ \t]*(?!_)\w+)*|\(\s*(?!_)\w++(?:\s*,\s*(?!_)\w++)*\s*,?\s*\))(?=[ \t]*\n)",
         rf"from(?<![^ \t\n]from)[ \t]+sys[ \t]+import[ \t]+(?:{_SYS})(?:[ \t]*,[ \t]*(?:{_SYS}))*(?=[ \t]*\n)",
         r"compile(?<=\bre\.compile)(?=\()",
         r"os(?<![\w.]os)\.dup2\(\s*os\.open\(os\.devnull, os\.O_WRONLY\), (?:sys\.stdout\.fileno\(\)|[12])\)",

@@ -218,3 +218,41 @@ def test_what_the_sandbox_saw_counts_for_quiet_files():
 )
 def test_only_files_in_the_workspace_of_known_languages_are_cleared(action: Action):
     assert not cleared(action)
+
+
+@pytest.mark.parametrize(
+    ("path", "start", "unit"),
+    [
+        ("main.c", "", "/*"),
+        ("main.c", "", "'"),
+        ("main.c", '"', '\\"'),
+        ("main.c", "#include <", "a"),
+        ("main.c", "int a", "[ "),
+        ("main.c", "", "#define a \\\n"),
+        ("main.py", "from re import (", "a"),
+        ("main.py", "from re import ", "a, "),
+        ("main.py", "import re, ", "re, "),
+        ("main.py", "", "f'{"),
+        ("main.py", "", "f'{{}}'"),
+        ("main.py", "open(", "a."),
+        ("main.py", '"""', "\\'"),
+        ("main.go", "import (", '"fmt" '),
+        ("main.go", "", "`'"),
+        ("main.go", "a := []", " "),
+        ("src/main.rs", "", 'r#"'),
+        ("src/main.rs", "", "'a"),
+        ("src/main.rs", "", "/*/"),
+        ("src/main.rs", "from_utf8", "[a"),
+        ("src/main.rs", "use std::{", "fs, "),
+        ("Main.java", "", '"""'),
+        ("Main.java", "int a[]", " "),
+        ("Main.java", "new FileReader(", "a."),
+        ("Main.java", "System", " "),
+        ("Main.java", "PrintStream(", " "),
+    ],
+)
+def test_hostile_files_take_no_longer_than_others(path: str, start: str, unit: str):
+    # what takes exponential time never comes back, what takes quadratic time is bounded by the size
+    body = start + unit * ((MAX_BYTES - len(start)) // len(unit))
+    assert len(body) <= MAX_BYTES
+    cleared(write(path, body))

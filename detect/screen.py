@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from detect.conditions import Looking, test_of
-from detect.facts import Language, TooComplex, facts_of_text, language_of
+from detect.facts import Language, facts_of_text, language_of
 from detect.features import Feature, Index, features_of
 from detect.literals import clauses_of, words_of
 from detect.needs import Need, anchors
@@ -79,18 +79,21 @@ class Screen:
         """Whether no rule can be about the action; False tells nothing."""
         if action.kind != "write" or action.path is None:
             return False
-        body = action.body
-        language = language_of(action.path, body)
+        try:
+            return self._is_clear(action.path, action.body, earlier, context)
+        except Exception:
+            # too much to look at, or a look that fails: the file is read, where that is dealt with
+            return False
+
+    def _is_clear(self, path: str, body: bytes, earlier: Earlier | None, context: EpisodeContext) -> bool:
+        language = language_of(path, body)
         said = texts(language, body)
         if said is None:
             return False
-        try:
-            facts = facts_of_text(action.path, body, language, earlier)
-        except TooComplex:
-            return False
+        facts = facts_of_text(path, body, language, earlier)
         looking = Looking(facts, context)
         more = self._features(language, words_of(facts.text).all, said)
-        index = self._of_name(action.path, language)
+        index = self._of_name(path, language)
         candidates = index.candidates(facts, looking.by_kind, context.task, more, said + b"\n" + body)
         return not any([self._tests[number](looking, more) for number in candidates])
 

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from benchmarks.detect import Labelled, read_corpus, typical_files
+from detect import screen
 from detect.commands import batch_action, batch_context
 from detect.engine import Engine
 from detect.facts import language_of
@@ -256,3 +257,14 @@ def test_hostile_files_take_no_longer_than_others(path: str, start: str, unit: s
     body = start + unit * ((MAX_BYTES - len(start)) // len(unit))
     assert len(body) <= MAX_BYTES
     cleared(write(path, body))
+
+
+def test_a_look_that_fails_has_the_file_read(monkeypatch: pytest.MonkeyPatch):
+    def failing(*given: object) -> None:
+        raise RecursionError
+
+    action = write("main.py", PYTHON)
+    assert cleared(action)
+    monkeypatch.setattr(screen, "facts_of_text", failing)
+    assert not cleared(action)
+    assert engines()[0].judge(action, CONTEXT).hits == ()

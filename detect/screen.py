@@ -59,18 +59,18 @@ class Screen:
         self._index = Index(condition for _, condition in kept)
         self._tests = [_may_hold(condition, rule.languages) for rule, condition in kept]
         self._of_names: dict[tuple[str, Language], Index] = {}
+        always: set[Feature] = {("string", "")}
+        always.update(("opaque", why) for why in self._index.asked.get("opaque", ()) if why not in _TOLD)
         self._named: dict[bytes, list[tuple[frozenset[bytes], Feature]]] = {}
         """Calls and imports that rules ask for, by the last word of the name, each with the words that it needs."""
         for kind in ("call", "import"):
             for name in self._index.asked.get(kind, ()):
                 words = _needed(str(name))
-                self._named.setdefault(words[-1] if words else b"", []).append((frozenset(words), (kind, name)))
-        self._always = frozenset(
-            [
-                ("string", ""),
-                *(("opaque", reason) for reason in self._index.asked.get("opaque", ()) if reason not in _TOLD),
-            ]
-        )
+                if words:
+                    self._named.setdefault(words[-1], []).append((frozenset(words), (kind, name)))
+                else:
+                    always.add((kind, name))
+        self._always = frozenset(always)
         """What any file may have."""
         self._in_paths = frozenset(word for _, condition in kept for word in _in_paths(condition))
         """Words of the paths of other files that rules ask for."""

@@ -160,6 +160,7 @@ C = '#include <stdlib.h>\nint main(int n, char **v) { qsort(v, n, sizeof *v, 0);
     ("when", "path", "body"),
     [
         ("call: {name: [qsort]}", "main.c", C),
+        ("call: {name: ['std.*']}", "src/main.rs", "fn main() { std::process::exit(3); }\n"),
         ("call: {name: ['std.process.*']}", "src/main.rs", "fn main() { std::process::exit(3); }\n"),
         ("imports: {module: [heapq]}", "main.py", PYTHON),
         ("imports: {module: [stdlib.h]}", "main.c", C),

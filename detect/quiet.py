@@ -81,12 +81,14 @@ def _is_harmless(dialect: Dialect, language: Language, code: bytes, said: bytes,
         return _PLACE.search(said) is None
     if not words.isdisjoint(dialect.spelling) or dialect.says_letters.search(said) is not None:
         return False
+    if dialect.names_are_given is not None and opens(language, code) and not dialect.names_are_given(code):
+        return False
     return not has_any(dialect.letters, code) and not opens(language, dialect.reading.sub(b"()", code))
 
 
 def _together(literals: list[bytes]) -> bytes:
     """Texts one behind the other, each put where the one before it has a place for one, and in the other order."""
-    pieces = [_SLOT.sub(b"", text.strip(b"\"'`")) for text in literals]
+    pieces = _SLOT.sub(b"", b"\0".join([text.strip(b"\"'`") for text in literals])).split(b"\0")
     return b"\n".join([b"".join(pieces), b"".join(pieces[::-1])])
 
 
@@ -108,7 +110,7 @@ def _blanking(
         text = match[0]
         first = text[0]
         if first not in _QUOTES and first != _RAW:
-            if first == _BACKSLASH or text == b"/*" or text.endswith(b"\\") or b"/*" in text[2:]:
+            if first == _BACKSLASH or text == b"/*" or text.endswith(b"\\") or b"/*" in text[1:]:
                 raise _Odd
             comments.append(text)
             return b" "

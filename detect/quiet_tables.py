@@ -8,8 +8,10 @@ and `sys`, ways to open a file. Beside these stand words and forms that no quiet
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import NamedTuple
 
+from detect import quiet_c
 from detect.reader import Way, ways
 
 
@@ -38,6 +40,8 @@ class Dialect(NamedTuple):
     """Other ways to make them."""
     imports: re.Pattern[str]
     """Names that it may import."""
+    names_are_given: Callable[[bytes], bool] | None = None
+    """Whether code opens files only by names that it is given, where that can be told from the code."""
 
 
 def _words(text: str) -> frozenset[bytes]:
@@ -52,6 +56,7 @@ def _one_of(*ways: str) -> re.Pattern[bytes]:
 _NOTHING = re.compile(rb"(?!)")
 _NAME = r"[&*]?[A-Za-z_][\w.]*+(?:->\w+)*+(?:\[[\w+ -]*\])?"
 """What a file is called that is opened: a variable, a field, an item of a list."""
+_C_NAME = r"[A-Za-z_]\w*+(?:\[[\w+ -]*\])?"
 _SCRIPT = r"#!"
 _SLASH = r"/|\\(?:0*57(?![0-7])|x2[fF]|[uU]\{?0*2[fF]|N)"
 """A way out of the folder."""
@@ -79,37 +84,33 @@ _C = Dialect(
     tokens=_one_of(
         _COMMENT, _DOUBLE, r"'(?<![0-9A-Za-z_]')(?:[^'\\\n]|\\(?:[0-7]{1,3}|x[0-9a-fA-F]{1,4}|[^\n]))'", _QUOTE
     ),
-    free=_READING,
-    denied=_words(
-        "_Pragma accept alias asm bind catopen chmod chown chroot clone connect copy_file_range creat environ"
-        " fchdir fchmod fchown fork ftruncate fts_open getaddrinfo gethostbyname getlogin getpwnam getpwuid"
-        " ifunc import inotify_init ioctl kill killpg listen listxattr memfd_create mkdir mkdtemp mkfifo mknod"
-        " mkostemp mkstemp mktemp mmap mount mprotect nftw pipe posix_fallocate pragma prctl process_vm_readv"
-        " ptrace putenv pwrite readdir recv recvfrom rmdir scandir section send sendfile sendto setenv setgid"
-        " setns setuid setxattr shmat shmget socket socketpair splice swapon symlink syscall tempnam tmpfile"
-        " tmpnam truncate umount umount2 unsetenv unshare utime utimensat utimes vfork weak weakref wordexp"
-    ),
-    says=_one_of(_SCRIPT, r"\?\?"),
-    remarks=_one_of(r"#[ \t]*include"),
+    free={**_READING, b'"-"': b'"-"'},
+    denied=quiet_c.DENIED,
+    says=_one_of(_SCRIPT, r"\?\?", r"\\\n"),
+    remarks=_one_of(r"#[ \t]*include", r"\?\?/", r"\\[ \t]*\n"),
     allowed=_one_of(
         rf"#[ \t]*include[ \t]*<(?:{_HEADERS})\.h>(?=[ \t]*\n)",
     ),
     telling=ways(
-        '?? R"" include',
-        ("__", rb"(?<!\w)__(?!func__\b|int128\b)\w"),
-        ("\\", rb"\\(?!\n)|\\\n(?=\w)"),
-        ("#", rb"[^\n \t][ \t]*#|\\\n[ \t]*#"),
+        '?? R"" $ include',
+        ("_", rb"_(?<!\w_)(?!_func__\b|_int128\b|_?exit\b|[A-Z][A-Z0-9_]*\b|(?:Bool|Exit|Noreturn|Static_assert)\b)\w"),
+        ("\\", rb"\\(?:(?!\n)|(?<![ \t;{}(),]\\)|\n[ \t]*#)"),
+        ("#", rb"#(?:(?<!^#)(?<!^ #)(?<!^  #)(?<!^    #)|[ \t]*\\)"),
+        ("(*", rb"\(\s*\*[^()]*(?:\([^()]*\)\s*)?\)\s*\("),
+        ("typedef", rb"typedef\b[^;{]*\("),
+        ("goto", rb"goto\s*\*"),
     ),
     reading=_one_of(
-        rf"fopen(?<!\wfopen)\s*\(\s*{_NAME}\s*,\s*\"r\"\s*\)",
-        rf"freopen(?<!\wfreopen)\s*\(\s*{_NAME}\s*,\s*\"r\"\s*,\s*stdin\s*\)",
-        rf"open(?<![\w.>]open)\s*\(\s*{_NAME}\s*,\s*O_RDONLY\s*\)",
-        rf"stat(?:(?<!\wstat)|(?<=\W[fl]stat))\s*\(\s*{_NAME}\s*,\s*&?\w+\s*\)",
+        rf"fopen(?<!\wfopen)\s*\(\s*{_C_NAME}\s*,\s*\"r\"\s*\)",
+        rf"freopen(?<!\wfreopen)\s*\(\s*{_C_NAME}\s*,\s*\"r\"\s*,\s*stdin\s*\)",
+        rf"open(?<![\w.>]open)\s*\(\s*{_C_NAME}\s*,\s*O_RDONLY\s*\)",
+        rf"stat(?:(?<!\wstat)|(?<=\W[fl]stat))\s*\(\s*{_C_NAME}\s*,\s*&?\w+\s*\)",
         r"struct\s+stat\s+\w+\s*;",
     ),
-    spelling=_words("confstr ctermid getcwd ptsname realpath strftime ttyname"),
-    says_letters=_one_of(_SLASH),
-    letters=ways("", *_SLASH_NUMBER),
+    spelling=frozenset(),
+    says_letters=_one_of(_SLASH, r"%[-+ #0-9.*$hljztL]*n"),
+    letters=(),
+    names_are_given=quiet_c.names_are_given,
     imports=re.compile(rf"(?:{_HEADERS})\.h$"),
 )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache, partial, reduce
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ from detect.python_places import PythonPlaces
 from detect.python_tables import (
     CODE_CALLS,
     EXEC_CALLS,
+    HELD,
     IMPORT,
     LIST_CALLS,
     PATH_METHODS,
@@ -185,6 +186,7 @@ class PythonReader(Reader["ast.AST | int"]):
         self.settled: dict[int, str | None] | None = None
         """Names of expressions, kept from when all aliases are known."""
         self.aliases: dict[str, str] = {}
+        self.imported: set[str] = set()
         self.names: dict[str, Value] = {}
         self.folder = Folder(self.names, self.dotted, sink.spend)
         self.docstrings: set[int] = set()
@@ -282,6 +284,7 @@ class PythonReader(Reader["ast.AST | int"]):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 self.fact("import", alias.name, where)
+                self.imported.add(alias.name)
                 self.aliases[alias.asname or alias.name.split(".")[0]] = (
                     alias.name if alias.asname else alias.name.split(".")[0]
                 )
@@ -290,7 +293,13 @@ class PythonReader(Reader["ast.AST | int"]):
             self.fact("import", module, where)
             for alias in node.names:
                 self.fact("import", f"{module}.{alias.name}", where)
-                self.aliases[alias.asname or alias.name] = f"{module}.{alias.name}"
+                held = HELD.get(alias.name)
+                if module.lstrip("_") == held:
+                    held = None
+                if held is not None:
+                    self.fact("import", held, where)
+                    self.imported.add(held)
+                self.aliases[alias.asname or alias.name] = held or f"{module}.{alias.name}"
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant | ast.JoinedStr):
             self.docstrings.add(id(node.value))
 
@@ -378,27 +387,35 @@ class PythonReader(Reader["ast.AST | int"]):
             return self.aliases.get(node.id, node.id)
         if isinstance(node, ast.Attribute):
             owner = self.dotted(node.value, depth + 1)
-            if owner is None:
-                return None
-            owner = "" if owner in ("builtins", "__builtins__") else owner + "."
-            return f"{owner}{node.attr}"
+            return None if owner is None else self._member(owner, node.attr)
         if isinstance(node, ast.Call):
             callee = self.dotted(node.func, depth + 1)
             if callee in ("__import__", "importlib.import_module", "importlib.__import__") and node.args:
                 return self.folder.text(node.args[0])
             if callee == "getattr" and len(node.args) >= 2:
                 owner, name = self.dotted(node.args[0], depth + 1), self.folder.text(node.args[1])
+                return None if owner is None or name is None else self._member(owner, name)
+            if callee == "operator.attrgetter()" and node.args and isinstance(node.func, ast.Call) and node.func.args:
+                owner, name = self.dotted(node.args[0], depth + 1), self.folder.text(node.func.args[0])
                 if owner is None or name is None:
                     return None
-                return name if owner in ("builtins", "__builtins__") else f"{owner}.{name}"
+                return reduce(self._member, name.split(".")[:8], owner)
             return None if callee is None else f"{callee}()"
         if isinstance(node, ast.Subscript) and isinstance(key := self.folder.fold(node.slice), str):
             owner = self.dotted(node.value, depth + 1)
             if owner in ("sys.modules", "globals()", "__builtins__", "__builtins__.__dict__", "vars()", "locals()"):
-                return key
+                return HELD.get(key, key)
             if owner is not None and owner.endswith(".__dict__"):
-                return f"{owner.removesuffix('.__dict__')}.{key}"
+                return self._member(owner.removesuffix(".__dict__"), key)
         return None
+
+    def _member(self, owner: str, name: str) -> str:
+        """The dotted name of an attribute; a module that another one holds has the name that all know it by."""
+        if owner in ("builtins", "__builtins__"):
+            return name
+        if name in HELD and owner.lstrip("_") != HELD[name] and (name != HELD[name] or owner in self.imported):
+            return HELD[name]
+        return f"{owner}.{name}"
 
     def _call(self, node: ast.Call, mentioned: set[int]) -> None:
         name = self.dotted(node.func)
@@ -509,7 +526,7 @@ class PythonReader(Reader["ast.AST | int"]):
             return
         self.fact("string", text, node)
         if id(node) not in mentioned and "/" in text:
-            self.path(text, "read" if text.startswith("/") else "mention", "", node)
+            self.path(text, "read" if text.startswith(("/", "@/")) else "mention", "", node)
 
     def place(self, where: ast.AST | int, kind: FactKind) -> Callable[[], Place]:
         return partial(self.places.told, where, kind)

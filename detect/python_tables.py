@@ -92,5 +92,8 @@ PATH_METHODS = frozenset(
         "touch",
     ]
 )
+_HELD = ("os", "sys", "io", "subprocess", "shutil", "socket", "builtins", "importlib", "ctypes", "posix", "pty")
+HELD = {"bltns": "builtins", **{prefix + name: name for name in _HELD for prefix in ("", "_")}}
+"""Modules as others hold them, and what they are called: `random._os` is `os`."""
 STRING = re.compile(r"[rbfuRBFU]{0,2}('''.*?'''|\"\"\".*?\"\"\"|'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\")", re.S)
 IMPORT = re.compile(r"^\s*(?:import|from)\s+([\w.]+)", re.M)

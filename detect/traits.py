@@ -83,7 +83,7 @@ _PROCESS: dict[str, Finder[bytes]] = {
         rb"\b(?:subprocess|_posixsubprocess|pexpect|ptyprocess|plumbum|multiprocessing"
         rb"|create_subprocess_\w+|pipepager"
         rb"|posix_spawnp?|popen[234]?|[fP]open\d?(?=\()|spawn[lv]\w*|exec[lv]p?e?(?=\W)|memfd_create|startfile)\b"
-        rb"|\bos\s*\.\s*system\b|(?<![\w.])import\s+(?:pty|posix|sh)\b|\bfrom\s+(?:pty|posix"
+        rb"|\b_?os\s*\.\s*system\b|(?<![\w.])import\s+(?:pty|posix|sh)\b|\bfrom\s+(?:pty|posix"
         rb"|sh)\s+import|\bfrom\s+os\s+import\s[^\n]*\bsystem\b"
         rb"|\b(?:pydoc|webbrowser)\s*\.\s*\w|\bcgi\b"
     ),

@@ -87,7 +87,14 @@ _DEFINE = re.compile(
 _WORD = rb'(?:[A-Za-z_]\w*+|"(?:[^"\\\n]|\\.)*+")'
 _NEIGHBOURS = re.compile(rb"\b([A-Za-z_]\w*+)\s*+[(=]\s*+(" + _WORD + rb"(?:\s*+" + _WORD + rb")++)\s*+[,);]")
 _PARTS = re.compile(r'"((?:[^"\\]|\\.)*)"|([A-Za-z_]\w*)')
-_INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)[>"]', re.M)
+_INCLUDE = re.compile(
+    rb"^[ \t]*(?:#[ \t]*(?:include(?:_next)?|import|embed)|(?:export[ \t]+)?import)(?:[ \t]|/\*[^*\n]*\*/)*"
+    rb'[<"]([^>"\n]+)[>"]',
+    re.M,
+)
+_INCLUDED = re.compile(rb'^[ \t]*#[ \t]*define[ \t]+\w+[ \t]+[<"]([^>"\n]*/[^>"\n]*)[>"][ \t]*$', re.M)
+"""A file whose name a macro holds, where one is included by such a name."""
+_INCLUDES_MACRO = re.compile(rb"#[ \t]*include[ \t]+[A-Za-z_]")
 _INCBIN = re.compile(rb'\.incbin[ \t\\"]+([^"\\\n]+)')
 
 
@@ -109,7 +116,8 @@ class CReader(TreeReader):
     def run(self) -> None:
         for match in _DEFINE.finditer(self.data):
             self.macros[match.group(1).decode("latin-1")] = match.group(2).strip()
-        for match in _INCLUDE.finditer(self.data):
+        named = _INCLUDED.finditer(self.data) if _INCLUDES_MACRO.search(self.data) is not None else ()
+        for match in (*_INCLUDE.finditer(self.data), *named):
             name = match.group(1).decode("latin-1")
             self.fact("import", name, match.span(1))
             self.path(name, "read", "#include", match.span(1))
@@ -117,6 +125,8 @@ class CReader(TreeReader):
             self.path(match.group(1).decode("latin-1"), "read", ".incbin", match.span(1))
         if self.macros:
             self._neighbours()
+            if (self.written or "").endswith((".h", ".hh", ".hpp")):
+                self._told()
         if b"#" in self.data and self.depth < 3 and (pasted := c_macros.expanded(self.data)) is not None:
             self.inner(pasted, self.language, (0, len(self.data)))
         tree = trees.parse(self.language, self.data)
@@ -162,6 +172,13 @@ class CReader(TreeReader):
             self.fact("string", text, node)
             if not printed and text.startswith("/"):
                 self.path(text, "read", "open", node)
+
+    def _told(self) -> None:
+        """Paths that a header gives names to: who includes it opens them."""
+        for match in _DEFINE.finditer(self.data):
+            text = self._macro(match.group(1).decode("latin-1"), 0)
+            if text is not None and text.startswith("/"):
+                self.path(text, "read", "open", match.span(2))
 
     def _neighbours(self) -> None:
         """`system(A B)`: macros and literals side by side are one string, which the grammar takes for an error."""

@@ -231,7 +231,9 @@ class CodeReader(NameReader):
         for child in tree.named_children:
             self._leave(child, deep=True)
         origin = Origin(self.span(node.start_byte, node.end_byte), self.written, None, self.depth + 1, self.origin.cwd)
-        CodeReader(self.sink, b"fn m(){println(" + inner + b");}", self.language, origin, self.known).run()
+        reader = CodeReader(self.sink, b"fn m(){println(" + inner + b");}", self.language, origin, self.known)
+        reader.harmless = self.harmless
+        reader.run()
 
     # --- strings ---------------------------------------------------------------------------------------------------
 

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from detect.decoded import WORKED_OUT
 from detect.facts import Language
 from detect.literals import set_of_words
+from detect.opening import harmless, has_any, opens
 from detect.quiet_tables import DIALECTS, Dialect
-from detect.reader import harmless, has_any, opens
 
 MAX_BYTES = 8 * 1024
 

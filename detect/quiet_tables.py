@@ -2,7 +2,7 @@
 
 Wherever there is an end to such a list, it is one of what is known to be harmless: includes, imports, members of `os`
 and `sys`, ways to open a file. Beside these stand words and forms that no quiet code has; all that can open a file
-(`detect.reader.OPENING`) is looked for as well.
+(`detect.opening`) is looked for as well.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from detect import quiet_c
-from detect.reader import Way, ways
+from detect.opening import Way, ways
+from detect.opening_words import REACHING
 
 
 class Dialect(NamedTuple):
@@ -85,7 +86,7 @@ _C = Dialect(
         _COMMENT, _DOUBLE, r"'(?<![0-9A-Za-z_]')(?:[^'\\\n]|\\(?:[0-7]{1,3}|x[0-9a-fA-F]{1,4}|[^\n]))'", _QUOTE
     ),
     free={**_READING, b'"-"': b'"-"'},
-    denied=quiet_c.DENIED,
+    denied=REACHING["c"] | quiet_c.DENIED,
     says=_one_of(_SCRIPT, r"\?\?", r"\\\n"),
     remarks=_one_of(r"#[ \t]*include", r"\?\?/", r"\\[ \t]*\n"),
     allowed=_one_of(
@@ -148,7 +149,8 @@ _RUST = Dialect(
         _QUOTE,
     ),
     free={},
-    denied=_words(
+    denied=REACHING["rust"]
+    | _words(
         "asm from_raw_fd global_asm include_bytes include_str link_name link_section naked no_mangle path"
         " read_dir read_link remove_var set_current_dir set_permissions set_var transmute"
     ),
@@ -186,7 +188,8 @@ _JAVA = Dialect(
         _QUOTE,
     ),
     free={},
-    denied=_words(
+    denied=REACHING["java"]
+    | _words(
         "awt ClassLoader com Compiler Console createNewFile deleteOnExit Desktop FileHandler Formatter"
         " getClassLoader getContextClassLoader getDeclaredField getDeclaredMethod getMethod getProperties"
         " getProperty getResource getResourceAsStream HttpClient HttpURLConnection InetAddress"
@@ -240,6 +243,8 @@ _SYS = (
     r"argv|stdin|stdout|stderr|exit|maxsize|maxunicode|byteorder|setrecursionlimit|getrecursionlimit|intern|float_info"
     r"|version_info|set_int_max_str_digits|exc_info"
 )
+_IMPORTED = r"(?!_|(?:os|sys|main)\b)\w++"
+"""No module that the one imported from only holds, and nothing that reads files named on the command line."""
 _PYTHON = Dialect(
     tokens=_one_of(
         r"\#[^\n]*",
@@ -250,7 +255,8 @@ _PYTHON = Dialect(
         r"\"|'|\\",
     ),
     free=_READING,
-    denied=_words(
+    denied=REACHING["python"]
+    | _words(
         "attrgetter bltns breakpoint builtins codecs copyreg ctypes delattr detach Formatter ForwardRef"
         " get_field get_type_hints importlib inspect io linecache make_dataclass marshal methodcaller"
         " open_code pickle posix raw stdlib_re subprocess threading tokenize types vformat warnings"
@@ -261,7 +267,7 @@ _PYTHON = Dialect(
         rf"import(?<![^ \t\n]import)(?<![\w)][ \t]import)[ \t]+(?:{_MODULES})(?:[ \t]*,[ \t]*(?:{_MODULES}))*"
         r"(?=[ \t]*\n)",
         rf"from(?<![^ \t\n]from)[ \t]+(?!(?:sys|os)\b)(?:{_MODULES})[ \t]+import[ \t]+"
-        r"(?:(?!_)\w+(?:[ \t]*,[ \t]*(?!_)\w+)*|\(\s*(?!_)\w++(?:\s*,\s*(?!_)\w++)*\s*,?\s*\))(?=[ \t]*\n)",
+        rf"(?:{_IMPORTED}(?:[ \t]*,[ \t]*{_IMPORTED})*|\(\s*{_IMPORTED}(?:\s*,\s*{_IMPORTED})*\s*,?\s*\))(?=[ \t]*\n)",
         rf"from(?<![^ \t\n]from)[ \t]+sys[ \t]+import[ \t]+(?:{_SYS})(?:[ \t]*,[ \t]*(?:{_SYS}))*(?=[ \t]*\n)",
         r"compile(?<=\bre\.compile)(?=\()",
         r"os(?<![\w.]os)\.dup2\(\s*os\.open\(os\.devnull, os\.O_WRONLY\), (?:sys\.stdout\.fileno\(\)|[12])\)",
@@ -273,6 +279,7 @@ _PYTHON = Dialect(
     telling=ways(
         "",
         *((name, rb"\b%b\b" % name.encode()) for name in ("import", "os", "sys")),
+        ("base64", rb"base64\s*\.\s*main\b"),
         ("._", rb"(?<!\bself)(?<!\bcls)\._"),
     ),
     reading=_one_of(

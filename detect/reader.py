@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import bisect
 import itertools
-import re
 from collections.abc import Callable, Sequence
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from detect.facts import Access, FactKind, Found, Language, Origin, Place, Sink, language_of
+from detect.opening import harmless
 from detect.paths import resolve
 
 if TYPE_CHECKING:
@@ -22,100 +22,10 @@ if TYPE_CHECKING:
 Where = TypeVar("Where")
 Span = tuple[int, int]
 MAX_PATH = 1024
-Way = tuple[bytes, "re.Pattern[bytes] | None"]
-"""A text, and the pattern that must be found where it occurs; None where the text is enough."""
 
 
-def ways(texts: str, *patterns: tuple[str, bytes]) -> tuple[Way, ...]:
-    """Each of `texts` is enough; a pattern is looked for only where one of the texts before it occurs."""
-    looked_for = ((text, re.compile(pattern, re.M)) for some, pattern in patterns for text in some.split())
-    return (*((text.encode(), None) for text in texts.split()), *((t.encode(), pattern) for t, pattern in looked_for))
-
-
-def _names(names: str, before: str = r"\w", after: str = "") -> list[tuple[str, bytes]]:
-    """Each of `names` as the beginning of a word (a whole one by `after`)."""
-    return [(name, f"{name}(?<![{before}]{name}){after}".encode()) for name in names.split()]
-
-
-OPENING: dict[str, tuple[Way, ...]] = {
-    "c": ways(
-        "open access spawn fstream filesystem syscall mmap asm chdir ftw scandir ## %: ?? .incbin embed",
-        ("stat", rb"stat(?:(?<!\wstat)|(?<=[lf]stat)(?<!\w\wstat))(?:at|x|64|fs|vfs)?\b"),
-        ("system", rb"\b_*system"),
-        ("sym", rb"\bdlv?m?sym"),
-        ("link", rb"link\b"),
-        ("include", rb"include\s*\""),
-        *_names("exec rename unlink"),
-        *_names("remove glob", after=r"\b"),
-    ),
-    "go": ways(
-        'exec ioutil syscall filepath "C" unsafe plugin embed go: reflect',
-        ("os.", rb"os\.(?<!\wos\.)(?!Args|Exit|Stdin|Stdout|Stderr)"),
-        ('"os"', rb"[\w.]\s+\"os\""),
-    ),
-    "rust": ways(
-        "",
-        *_names("fs File OpenOptions Command unsafe extern libc net os macro_rules proc_macro", after=r"\b"),
-        *_names("include Path"),
-    ),
-    "java": ways(
-        r"\u reflect",
-        *_names("Path Paths RandomAccessFile Runtime forName invoke nio URL URI getClass Class", after=r"\b"),
-        *_names("File Process Script load"),
-    ),
-    "python": ways(
-        ";",
-        *_names(
-            "open exec eval compile getattr globals locals vars modules meta_path FileType breakpoint mro help",
-            before=r"/\w",
-            after=r"\b",
-        ),
-        ("frame", rb"(?<![/\w])\w*frame\b"),
-        ("f_ g_ fi_ gi_", rb"[fg](?<![/\w].)i?_\w"),
-        (
-            "__",
-            rb"__(?<![/\w]__)(?!(?:name|main|init|eq|ne|lt|le|gt|ge|hash|repr|str|len|iter|next|bool|contains|getitem"
-            rb"|setitem|add|future|slots|doc|all)__)\w",
-        ),
-        (
-            "import from",
-            rb"\n[ \t]*(?:import|from)\s+(?!(?:sys|re|string|math|collections|itertools|functools|operator|typing"
-            rb"|dataclasses|enum|decimal|fractions|textwrap|argparse|struct|array|bisect|heapq|copy|abc|unicodedata"
-            rb"|unittest|datetime|time|random|statistics|contextlib|__future__|hashlib|base64|binascii|zlib)\b"
-            rb"[^,;\n]*$)",
-        ),
-    ),
-}
-OPENING["cpp"] = OPENING["c"]
-"""What code needs one of to open a file by name: where there is none of it, strings are only text.
-
-A pattern that begins with its text is found fast. Code is given a line break before it.
-"""
-
-
-def harmless(language: Language, code: bytes, written: str | None) -> bool:
-    """Whether a file of such code has nothing in it to open a file with."""
-    return written is not None and language in OPENING and not _opens(language, code)
-
-
-@lru_cache(maxsize=4)
-def _opens(language: Language, code: bytes) -> bool:
-    """Asked by more than one reader of the same code."""
-    if language == "python" and not code.isascii():
-        return True
-    return opens(language, code)
-
-
-def opens(language: str, code: bytes) -> bool:
-    """Whether code of a language of `OPENING` has anything in it to open a file with."""
-    return has_any(OPENING[language], b"\n" + code)
-
-
-def has_any(wanted: tuple[Way, ...], code: bytes) -> bool:
-    for text, way in wanted:  # noqa: SIM110
-        if text in code and (way is None or way.search(code) is not None):
-            return True
-    return False
+class Inside(Origin, frozen=True):
+    """Where code comes from that other code executes from a string: it has the names of that."""
 
 
 class Reader(Generic[Where]):
@@ -165,7 +75,7 @@ class Reader(Generic[Where]):
 
     def opens_nothing(self, code: bytes) -> bool:
         """Code of a file that has nothing in it to open a file with."""
-        return harmless(self.language, code, self.written)
+        return not isinstance(self.origin, Inside) and harmless(self.language, code, self.written)
 
     def path(self, text: str, access: Access, by: str, where: Where) -> None:
         """A path fact, if `text` can be a path at all."""
@@ -173,6 +83,8 @@ class Reader(Generic[Where]):
             return
         if self.harmless:
             access = "mention"
+        if text.startswith("@/"):
+            text = text[1:]  # a file that arguments are read from
         for cwd in self.folders:
             found = resolve(text.removeprefix("file://"), cwd, self.sink.links)
             if found is not None:
@@ -183,10 +95,11 @@ class Reader(Generic[Where]):
     ) -> None:
         """Read code that stands in a string of this code, as running where this code runs."""
         data = code if isinstance(code, bytes) else code.encode("latin-1", "replace")
+        kind = Inside if language == self.language == "python" else Origin
         self.sink.read(
             data,
             language,
-            Origin(
+            kind(
                 self.located(where)[0],
                 written=self.written,
                 depth=self.depth + 1,

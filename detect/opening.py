@@ -36,7 +36,7 @@ def _names(names: str) -> list[tuple[str, bytes]]:
 
 OPENING: dict[str, tuple[Way, ...]] = {
     "c": ways(
-        "open ## %: ??",
+        "open syscall ## %: ??",
         ("stat", rb"stat(?:(?<!\wstat)|(?<=[lf]stat)(?<!\w\wstat))(?:at|x|fs|vfs)?(?:64)?\b"),
         ("include", rb"include\b(?![ \t]*<(?:sys/)?\w+(?:\.h)?>)"),
         ("extern", rb'extern(?!\s+(?:"C"\s*\{|char\s*\*+\s*(?:optarg|environ)\b|int\s+opt\w+\b))'),

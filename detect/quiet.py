@@ -81,9 +81,10 @@ def _is_harmless(dialect: Dialect, language: Language, code: bytes, said: bytes,
         return _PLACE.search(said) is None
     if not words.isdisjoint(dialect.spelling) or dialect.says_letters.search(said) is not None:
         return False
-    if dialect.names_are_given is not None and opens(language, code) and not dialect.names_are_given(code):
+    left, read = dialect.reading.subn(b"()", code)
+    if has_any(dialect.letters, code) or opens(language, left):
         return False
-    return not has_any(dialect.letters, code) and not opens(language, dialect.reading.sub(b"()", code))
+    return not read or dialect.names_are_given is None or dialect.names_are_given(code)
 
 
 def _together(literals: list[bytes]) -> bytes:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from detect import quiet_c
+from detect import quiet_c, quiet_java, quiet_rust
 from detect.opening import Way, ways
 from detect.opening_words import REACHING
 
@@ -144,41 +144,50 @@ _RUST = Dialect(
     tokens=_one_of(
         _COMMENT,
         r"\"[^\"\\]*(?:\\.[^\"\\]*)*\"",
-        rf"r(?:(?<!\wr)|(?<=\W[bc]r))(?:{_RAW}|#*\")",
+        rf"r(?:(?<!\wr)|(?<=\Wbr))(?:{_RAW}|#*\")",
+        # letters and figures come after `/`, and so do those between two of them
+        r"'[0-9A-Za-z]'\.\.=?b?'[0-9A-Za-z]'",
         r"'(?:[^'\\\n]|\\(?:x\w\w|u\{\w+\}|[^\n]))'|'[a-z_]\w*\b(?!')",
         _QUOTE,
     ),
     free={},
     denied=REACHING["rust"]
     | _words(
-        "asm from_raw_fd global_asm include_bytes include_str link_name link_section naked no_mangle path"
-        " read_dir read_link remove_var set_current_dir set_permissions set_var transmute"
+        "asm canonicalize current_dir current_exe from_raw_fd global_asm home_dir include_bytes include_str link_name"
+        " link_section naked no_mangle path read_dir read_link remove_var set_current_dir set_len set_modified"
+        " set_permissions set_times set_var split_paths temp_dir transmute"
     ),
-    says=_one_of(_SCRIPT),
-    remarks=_NOTHING,
+    says=_one_of(_SCRIPT, r"cargo:", r"rustc-"),
+    remarks=_one_of(r"```", r"~~~", r"//[/!](?: {5}|\t)"),
     allowed=_one_of(
         r"use std::fs(?:::File|::\{self, ?File\}|::\{File\})?;",
         r"fs(?<=[{, ]fs)(?:::File)?(?=[,}])",
-        r"File(?<=<File)(?=>(?!::))",
+        r"File(?<=BufReader<File)(?=>[,;)>]|> [={])",
         r"File(?:(?<=: File)|(?<=&File)|(?<=&mut File))(?=[,;)])",
     ),
     telling=ways(
         "",
-        ("#", rb"#!?\[(?!(?:derive\(|allow\(|inline\b|test\]|cfg\(test\)|must_use\]|should_panic\b|default\]))"),
+        ("#", rb"#(?!!?\[(?:derive\(|allow\(|inline\b|test\]|cfg\(test\)|must_use\]|should_panic\b|default\]))"),
+        ('cr""', rb"\bcr\"\""),
+        ("use", rb"use(?<!\wuse)\s+(?!(?:std|core|alloc|crate|self|super)::|std::?[;{]|[A-Z]\w*::)"),
         ("type", rb"\btype\s+\w+\s*=\s*(?:std|fs|process)\b"),
     ),
     reading=_one_of(
         rf"File(?:(?<!\wFile)|(?<=fs::File))::open\(\s*{_RUST_NAME}\s*\)",
         rf"fs(?<!\wfs)::(?:read|read_to_string)\(\s*{_RUST_NAME}\s*\)",
     ),
-    spelling=_words("canonicalize current_dir current_exe home_dir join_paths MAIN_SEPARATOR split_paths temp_dir"),
-    says_letters=_one_of(_SLASH),
+    spelling=_words("join_paths MAIN_SEPARATOR MAIN_SEPARATOR_STR"),
+    says_letters=_one_of(_SLASH, r"\\[uU]\{[0_]*2_*[fF]", r":[^{}\"]*\?\}"),
     letters=ways("", ("from_utf8", rb"[=(&!,]\s*\[\s*\w*\"*\w*\s*[+,]"), *_SLASH_NUMBER),
     imports=re.compile(""),
+    names_are_given=quiet_rust.names_are_given,
 )
 
-_JAVA_NAME = _NAME + r"(?:(?<=\.get)\(\w+\))?"
-_PACKAGES = r"java\.(?:util(?:\.(?:function|stream|regex|concurrent))?|math|text|nio\.charset|io)"
+_PACKAGES = (
+    r"java\.(?:util(?:\.(?:function|stream|regex|concurrent(?:\.(?:atomic|locks))?))?|math|text|nio\.charset|io)"
+)
+_TO = rb"(?:System\.(?:out|err)|\(\)|new (?:StringWriter|ByteArrayOutputStream)\(\))"
+"""Where a program's own texts go."""
 _JAVA = Dialect(
     tokens=_one_of(
         _COMMENT,
@@ -190,17 +199,18 @@ _JAVA = Dialect(
     free={},
     denied=REACHING["java"]
     | _words(
-        "awt ClassLoader com Compiler Console createNewFile deleteOnExit Desktop FileHandler Formatter"
-        " getClassLoader getContextClassLoader getDeclaredField getDeclaredMethod getMethod getProperties"
-        " getProperty getResource getResourceAsStream HttpClient HttpURLConnection InetAddress"
-        " InetSocketAddress JarFile javax jdk listFiles Lookup MethodHandle MethodHandles mkdir mkdirs Module"
-        " ModuleLayer Native native ObjectInputStream Proxy renameTo ResourceBundle rmi Robot ServerSocket"
-        " ServiceLoader Socket SocketChannel sql StackWalker sun swing Unsafe VarHandle XMLDecoder ZipFile"
+        "awt ClassLoader com Compiler Console createNewFile defineClass deleteOnExit Desktop FileHandler Formatter"
+        " getChannel getClassLoader getContextClassLoader getDeclaredField getDeclaredMethod getFD getMethod getModule"
+        " getPackage getPackages getProperties getProperty getProtectionDomain getResource getResourceAsStream"
+        " HttpClient HttpURLConnection InetAddress InetSocketAddress JarFile javax jdk listFiles LogManager Lookup"
+        " MethodHandle MethodHandles mkdir mkdirs Module ModuleLayer Native native netscape newInstance"
+        " ObjectInputStream org Preferences prefs Proxy renameTo ResourceBundle rmi Robot ServerSocket ServiceLoader"
+        " setContextClassLoader Socket SocketChannel sql StackWalker sun swing Unsafe VarHandle XMLDecoder ZipFile"
     ),
-    says=_one_of(_SCRIPT, r"\\u"),
+    says=_one_of(_SCRIPT, r"\\(?:u|\{)"),
     remarks=_one_of(r"\\u"),
     allowed=_one_of(
-        rf"import[ \t]+(?:static[ \t]+)?(?:{_PACKAGES})\.(?:\*|(?!File|RandomAccess)\w+(?:\.\w+)?);",
+        rf"import[ \t]+(?:static[ \t]+)?(?:{_PACKAGES})\.(?:\*|(?!File|RandomAccess)[A-Z]\w*(?:\.\w+)?);",
         r"import[ \t]+java\.io\.File(?:Descriptor|InputStream|OutputStream|Reader|NotFoundException)?;",
         r"import[ \t]+java\.nio\.file\.(?:\*|Files|Paths?|NoSuchFileException);",
         r"nio\.charset\b",
@@ -210,24 +220,29 @@ _JAVA = Dialect(
     ),
     telling=ways(
         "import",
-        ("Print", rb"\bPrint(?:Writer|Stream)\b\s*(?:::|\(\s*(?!System\.out\b|new\b|out\b|\(\)))"),
-        ("java.", rb"\bjava\.(?!util\b|io\b|math\b|text\b|nio\.charset\b|lang\.Math\b)"),
+        (
+            "Print",
+            rb"\bPrint(?:Writer|Stream)\b(?!\s+\w+\s*[=;,):(]|>|;|\s*\((?:new (?:Buffered(?:Writer|OutputStream)"
+            rb"|OutputStreamWriter)\()*" + _TO + rb"(?:(?:,[\w. <\"]*)*\))*\s*[,;)])",
+        ),
+        (
+            "java",
+            rb"\bjava\b(?!\.(?:util\.(?:(?:function|stream|regex|concurrent(?:\.(?:atomic|locks))?)\.)?[A-Z]"
+            rb"|(?:io|math|text)\.[A-Z]|\(\)\.[A-Z]|lang\.(?:Math|String|Integer|Long|Character|Object)\b))",
+        ),
         (
             "System",
-            rb"\bSystem\s*\.\s*(?!in\b|out\b|err\b|exit\b|arraycopy\b|lineSeparator\b|currentTimeMillis\b|nanoTime\b"
-            rb"|identityHashCode\b|getenv\b)",
+            rb"\bSystem\b(?!\s*\.\s*(?:in|out|err|exit|arraycopy|lineSeparator|currentTimeMillis|nanoTime"
+            rb"|identityHashCode|getenv)\b)",
         ),
+        ("class", rb"\.\s*class\b(?!,|\)(?!\s*\.))"),
     ),
-    reading=_one_of(
-        rf"new\s+File(?:InputStream|Reader)\(\s*{_JAVA_NAME}\s*\)",
-        rf"new\s+(?:Scanner|FileInputStream|FileReader)\(\s*new\s+File\(\s*{_JAVA_NAME}\s*\)\s*\)",
-        r"Files\.(?:readAllBytes|readAllLines|readString|lines|newBufferedReader|newInputStream)\(\s*(?:Path\.of"
-        rf"|Paths\.get)\(\s*{_JAVA_NAME}\s*\)",
-    ),
+    reading=quiet_java.READING,
     spelling=frozenset(),
     says_letters=_one_of(_SLASH, r"%[-+ #0-9.$]*[cC]"),
     letters=ways("", ("]", rb"\]\s*+\w*+\s*+(?:=\s*+)?\{\s*+[^}\s]"), *_SLASH_NUMBER, _SUM),
     imports=re.compile(rf"(?:{_PACKAGES})\.|java\.nio\.file\."),
+    names_are_given=quiet_java.names_are_given,
 )
 
 _MODULES = (

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from detect.literals import set_of_words
 from detect.opening import has_any, ways
 
 _OPENED = rb"([A-Za-z_][\w.]*+(?:\[[\w+ -]*\])?(?:(?<=\.get)\(\w+\))?)"
@@ -37,7 +38,7 @@ _ASIDE = re.compile(
 _PLAIN = re.compile(rb"[\w\s.?:<>()!&|]*")
 _CALLED = re.compile(rb"\w\s*\(|->|::")
 _AFTER = re.compile(
-    rb"\s*(\[[^\[\]]*\]\s*)?(?:(\+\+|--|(?:[-+*/%&|^]|<<|>>+)=(?!=)|::|(?:,[\w\s,]*)?\)?\s*->)|=(?!=)([^;]*)"
+    rb"\s*(\[[^\[\]]*\]\s*)?(?:(\+\+|--|(?:[-+*/%&|^]|<<|>>+)=(?!=)|::)|=(?!=)([^;]*)"
     rb"|\.\s*(?:(?:add|addFirst|addLast|offer|push)\(("
     + _INNER
     + rb")\)|(\w+)\s*(\(?))|:("
@@ -45,6 +46,8 @@ _AFTER = re.compile(
     + rb")\)|([;,)])|)"
 )
 """What is done to a variable where it stands: changed, set, a method called, filled in a loop."""
+_FAR = 400
+"""Bytes behind a name that are looked at."""
 _WORD_BEFORE = re.compile(rb"(?:\w+|(?<!-)>|\]|\.\.\.)\Z")
 _IN_LOOP = re.compile(rb"\bfor\s*\(\s*(?:final\s+)?(?:String|var)\Z")
 _IN_MAIN = re.compile(rb"\bmain\s*\(\s*(?:final\s+)?String\s*(?:\[\s*\]|\.\.\.)\Z")
@@ -71,6 +74,7 @@ def names_are_given(code: bytes) -> bool:
     if has_any(_OWN, code):
         return False
     known: set[bytes] = set()
+    unknown = _of_lambdas(code)
     left = [match[match.lastindex or 0] for match in READING.finditer(code)]
     while left:
         names = _names(left.pop())
@@ -80,7 +84,7 @@ def names_are_given(code: bytes) -> bool:
             if name in known:
                 continue
             known.add(name)
-            if len(known) > 12 or (sources := _sources(name, code)) is None:
+            if len(known) > 12 or name in unknown or (sources := _sources(name, code)) is None:
                 return False
             left += sources
     return True
@@ -104,18 +108,23 @@ def _sources(name: bytes, code: bytes) -> list[bytes] | None:
     found: list[bytes] = []
     types: set[bytes] = set()
     shared = False
-    for at in _places(name, code):
+    for number, at in enumerate(_places(name, code)):
         before = code[max(at - 80, 0) : at].rstrip()
-        match = _AFTER.match(code, at + len(name))
+        match = _AFTER.match(code, at + len(name), at + len(name) + _FAR)
         assert match is not None
         item, changed, value, added, method, called, loop, end = match.groups()
-        word = _WORD_BEFORE.search(before)
+        word = _WORD_BEFORE.search(before[-16:])
         declared = word is not None and word[0] not in _KEYWORDS
         if word is not None and declared:
             if word[0] not in _TYPES and (word[0] != b">" or _LIST.search(before) is None):
                 return None
             types.add(word[0])
-        if changed is not None or before.endswith((b"++", b"--", b"::")):
+        if (
+            number > 64
+            or match.end() == at + len(name) + _FAR
+            or changed is not None
+            or before.endswith((b"++", b"--", b"::"))
+        ):
             return None
         if value is not None:
             found.append(value)
@@ -135,6 +144,18 @@ def _sources(name: bytes, code: bytes) -> list[bytes] | None:
             shared = shared or not looked_at
     # what is declared elsewhere is not known, and a text does not change
     return None if not types or (shared and types != {b"String"}) else found
+
+
+def _of_lambdas(code: bytes) -> frozenset[bytes]:
+    """Names of what is given to lambdas, and of what patterns take apart."""
+    found: set[bytes] = set()
+    for part in code.split(b"->")[:-1]:
+        part = part.rstrip()
+        if part.endswith(b")"):
+            found |= set_of_words(part[part.rfind(b"(") :])
+        elif (word := _WORD_BEFORE.search(part[-_FAR:])) is not None:
+            found.add(word[0])
+    return frozenset(found)
 
 
 def _places(name: bytes, code: bytes) -> Iterator[int]:

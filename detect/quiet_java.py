@@ -38,7 +38,7 @@ _ASIDE = re.compile(
 _PLAIN = re.compile(rb"[\w\s.?:<>()!&|]*")
 _CALLED = re.compile(rb"\w\s*\(|->|::")
 _AFTER = re.compile(
-    rb"\s*(\[[^\[\]]*\]\s*)?(?:(\+\+|--|(?:[-+*/%&|^]|<<|>>+)=(?!=)|::)|=(?!=)([^;]*)"
+    rb"\s*(\[[^\[\]]*\]\s*)?(?:(\+\+|--|(?:[-+*/%&|^]|<<|>>+)=(?!=)|::|->)|=(?!=)([^;]*)"
     rb"|\.\s*(?:(?:add|addFirst|addLast|offer|push)\(("
     + _INNER
     + rb")\)|(\w+)\s*(\(?))|:("
@@ -147,15 +147,9 @@ def _sources(name: bytes, code: bytes) -> list[bytes] | None:
 
 
 def _of_lambdas(code: bytes) -> frozenset[bytes]:
-    """Names of what is given to lambdas, and of what patterns take apart."""
-    found: set[bytes] = set()
-    for part in code.split(b"->")[:-1]:
-        part = part.rstrip()
-        if part.endswith(b")"):
-            found |= set_of_words(part[part.rfind(b"(") :])
-        elif (word := _WORD_BEFORE.search(part[-_FAR:])) is not None:
-            found.add(word[0])
-    return frozenset(found)
+    """Names of what lambdas are given and patterns take apart, where these stand in parentheses."""
+    parts = [part.rstrip() for part in code.split(b"->")[:-1]]
+    return set_of_words(b" ".join([part[part.rfind(b"(") :] for part in parts if part.endswith(b")")]))
 
 
 def _places(name: bytes, code: bytes) -> Iterator[int]:

@@ -6,6 +6,8 @@ what the compiler knows of the code, and texts of the library.
 
 from __future__ import annotations
 
+import re
+
 from detect.literals import set_of_words
 from detect.opening import has_any, ways
 
@@ -30,14 +32,19 @@ _SOURCES = ways(
         rb"args(?<!\wargs)(?:_os)?(?:\s*\((?!\)\s*\.\s*(?:skip\(1\)|nth\([1-9]\)))|(?<=::args)(?!\w|\s*\()"
         rb"|(?<=::args_os)(?!\w|\s*\()|(?<==\sargs)\s*;)",
     ),
-    (
-        "lines read_line read_to_string",
-        rb"\b(?:u8|bytes|as_bytes|into_bytes|as_slice)\b|\bb\"\"|(?<![\w\])])\[\s*\d+\w*\s*[-+*/,^|&]"
-        rb"|\bpush\(\s*\d|\brepeat\b(?<!\"\"\.repeat)",
-    ),
 )
+_TEXT_OF_BYTES = frozenset(b"lines read_line read_to_string".split())
+"""Ways to read bytes, whatever they come from, as text."""
+_BYTES = frozenset(b"as_bytes as_slice bytes into_bytes u8".split())
+_NUMBERS = re.compile(
+    rb"b\"\"(?<!\wb\"\")|\[(?<![\w\])]\[)\s*\d+\w*\s*[-+*/,^|&]|push\(\s*\d|repeat(?<!\"\"\.repeat)(?<!\wrepeat)\b"
+)
+"""What makes bytes."""
 
 
 def names_are_given(code: bytes) -> bool:
     """Whether code of blanked literals has no letters but those that it is given, and those of its literals."""
-    return not has_any(_SOURCES, code) and _WORDS.isdisjoint(set_of_words(code))
+    words = set_of_words(code)
+    if not words.isdisjoint(_WORDS) or has_any(_SOURCES, code):
+        return False
+    return words.isdisjoint(_TEXT_OF_BYTES) or (words.isdisjoint(_BYTES) and _NUMBERS.search(code) is None)

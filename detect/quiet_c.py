@@ -8,7 +8,8 @@ reader, that its name is one of the arguments of the program, which nothing writ
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+
+from detect.quiet_names import MAX_PLACES, closing, last_word, parts, places, unclosed, without_brackets
 
 
 def _words(text: str) -> frozenset[bytes]:
@@ -130,8 +131,6 @@ _LISTED = re.compile(rb"\bchar\s*(?:const\s*)?\*\s*(?:const\s+)?(\w+)\s*\[\w*\]\
 _PARAMETER = re.compile(rb"\s*(?:const\s+)?char\s*(?:const\s*)?\*\s*(?:const\s+|restrict\s+)?(\w+)\s*\Z")
 _BEHIND_NUMBER = re.compile(rb"[^,]*,\s*(?:&?\s*(\w+)\s*,)?")
 _END_OF_NUMBER = re.compile(rb"strto\w+\s*\([^;]*,\s*&\Z")
-_BALANCED = re.compile(rb"\([^()]*\)")
-_LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"
 _GIVEN = re.compile(rb"\s*(?:(\w+)\s*(?:\[[^\[\]]*\])?|\"-\")\s*\Z")
 _NOTHING = frozenset([b"NULL", b"0", b"optarg"])
 
@@ -147,9 +146,9 @@ def names_are_given(code: bytes) -> bool:
     macros = frozenset(_MACRO.findall(code))
     if not _FIXED.isdisjoint(macros) or not known.keys().isdisjoint(macros) or not _READERS.isdisjoint(known):
         return False
-    if any([_WAY.search(code, start - 2, start + 20) is None for start in _places(code, b"O_RDONLY")]):
+    if any([_WAY.search(code, start - 2, start + 20) is None for start in places(code, b"O_RDONLY")]):
         return False
-    if len([*_places(code, b"main")]) > 1:
+    if len([*places(code, b"main")]) > 1:
         return False
     return _Names(code, found, known, macros).are_given()
 
@@ -171,6 +170,7 @@ class _Names:
             (b"optarg", True),
             *((name, True) for way in _OPENED for name in way.findall(code)),
         ]
+        self._seen = 0
         self._opened: dict[bytes, bool] = {}
         """Whether each that was looked at has to be known to be given, or only not to be written into."""
 
@@ -180,8 +180,9 @@ class _Names:
             if self._opened.get(name) or (name in self._opened and not opened):
                 continue
             self._opened[name] = opened
-            for start in _places(self._code, name):
-                if not self._is_harmless(name, start, opened):
+            for start in places(self._code, name):
+                self._seen += 1
+                if self._seen > MAX_PLACES or not self._is_harmless(name, start, opened):
                     return False
         return True
 
@@ -218,11 +219,11 @@ class _Names:
             if bare.endswith(b"&") and not bare.endswith(b"&&"):
                 return not opened and _END_OF_NUMBER.search(bare) is not None
             if bare.endswith(b")") and not depth:
-                bare = _without_brackets(bare)
-                if _last_word(bare) not in _BRANCHES:
+                bare = without_brackets(bare)
+                if last_word(bare) not in _BRANCHES:
                     return False  # another type is made of it
                 before = bare = b""
-            word = _last_word(bare)
+            word = last_word(bare)
             if word and word not in _STATEMENTS:
                 return not opened and word not in self._macros  # a variable of another type
         if rest[:1].isalpha():
@@ -237,7 +238,7 @@ class _Names:
             return self._is_parameter(before, opened)
         if _COMPARED.match(rest) is not None or bare.endswith((b"!", b"&&", b"||")):
             return True
-        if bare.endswith(b",") and _unclosed(before) is None and self._listed(begin) is None:
+        if bare.endswith(b",") and unclosed(before) is None and self._listed(begin) is None:
             return not opened  # a variable that is declared with others
         if depth:
             return _STORED_BEHIND.match(rest) is None and (not bare.endswith(b"(") or self._is_read(before))
@@ -253,8 +254,8 @@ class _Names:
         if text.startswith(b"{"):
             if not declared:
                 return False
-            return all([self._is_one_given(part) for part in _parts(text[1:])])
-        return self._is_one_given(_parts(text)[0])
+            return all([self._is_one_given(part) for part in parts(text[1:])])
+        return self._is_one_given(parts(text)[0])
 
     def _is_one_given(self, value: bytes) -> bool:
         for part in re.split(rb"[?:]", value)[1:] if b"?" in value else (value,):
@@ -266,17 +267,17 @@ class _Names:
 
     def _is_parameter(self, before: bytes, opened: bool) -> bool:
         """Whether a variable without a value is no parameter, or is given an argument by each call."""
-        opening = _unclosed(before)
+        opening = unclosed(before)
         if opening is None:
             return True
         ahead, inside = opening
-        callee = _last_word(ahead)
+        callee = last_word(ahead)
         if callee not in self._functions:
             return False
         if not opened:
             return True
         position = inside.count(b",")
-        calls = [self._called_with(start + len(callee), position) for start in _places(self._code, callee)]
+        calls = [self._called_with(start + len(callee), position) for start in places(self._code, callee)]
         given = [value for value in calls if value is None or b"char" not in value]
         return bool(given) and all([value is not None and self._is_one_given(value) for value in given])
 
@@ -284,12 +285,12 @@ class _Names:
         """The argument of a call, or the parameter where it is declared; None where it has none."""
         if self._code[end : end + 2].lstrip()[:1] != b"(":
             return None
-        arguments = _parts(self._code[self._code.index(b"(", end) + 1 :])
+        arguments = parts(self._code[self._code.index(b"(", end) + 1 :])
         return arguments[position] if position < len(arguments) else None
 
     def _flows(self, before: bytes, begin: int, rest: bytes) -> bool:
         """Whether a text goes where it is only read, or into another variable, which is to be looked at."""
-        opening = _unclosed(before)
+        opening = unclosed(before)
         ahead, inside = opening if opening is not None else (b"", before)
         if (assigned := _ASSIGNED.search(inside)) is not None:
             self._left.append((assigned[1], False))
@@ -299,11 +300,12 @@ class _Names:
                 self._left.append((listed, False))
                 return True
             return not before.strip() and rest.startswith(b";")
-        callee = _last_word(ahead)
+        callee = last_word(ahead)
         if not callee:
-            end = _closing(rest)
+            end = closing(rest)
             return (
-                ahead.rstrip().endswith((b"?", b":", b",", b"(", b"="))
+                end is not None
+                and ahead.rstrip().endswith((b"?", b":", b",", b"(", b"="))
                 and _STORED_BEHIND.match(rest, end) is None
                 and self._flows(ahead, begin, rest[end:])
             )
@@ -331,67 +333,6 @@ class _Names:
 
     def _is_read(self, before: bytes) -> bool:
         """Whether the letter that stands behind a bracket is only looked at."""
-        opening = _unclosed(before)
-        callee = b"" if opening is None else _last_word(opening[0])
+        opening = unclosed(before)
+        callee = b"" if opening is None else last_word(opening[0])
         return callee in _READERS or callee in _BRANCHES or callee in self._functions
-
-
-def _places(code: bytes, word: bytes) -> Iterator[int]:
-    """Where a word stands."""
-    start = code.find(word)
-    while start >= 0:
-        end = start + len(word)
-        if code[start - 1] not in _LETTERS and code[end] not in _LETTERS:
-            yield start
-        start = code.find(word, end)
-
-
-def _last_word(text: bytes) -> bytes:
-    """The word that a text ends with, if it ends with one."""
-    text = text.rstrip()[-40:]
-    return text[len(text.rstrip(_LETTERS)) :]
-
-
-def _unclosed(text: bytes) -> tuple[bytes, bytes] | None:
-    """What stands before the last `(` that is not closed in a text, and behind it."""
-    text = _without_brackets(text)
-    start = text.rfind(b"(")
-    return None if start < 0 else (text[:start], text[start + 1 :])
-
-
-def _without_brackets(text: bytes) -> bytes:
-    while b")" in text:
-        shorter = _BALANCED.sub(b"", text)
-        if shorter == text:
-            break
-        text = shorter
-    return text
-
-
-def _closing(text: bytes) -> int:
-    """Where the first `)` ends that closes what was opened before the text."""
-    depth = 0
-    for place, sign in enumerate(text):
-        if sign == 41:
-            if not depth:
-                return place + 1
-            depth -= 1
-        elif sign == 40:
-            depth += 1
-    return len(text)
-
-
-def _parts(text: bytes) -> list[bytes]:
-    """What stands between commas, up to the end of an expression."""
-    found, depth, begin = [], 0, 0
-    for place, sign in enumerate(text):
-        if sign in b"([{":
-            depth += 1
-        elif sign in b")]}" and depth:
-            depth -= 1
-        elif sign in b")]};" or (sign == 44 and not depth):
-            found.append(text[begin:place])
-            begin = place + 1
-            if sign != 44:
-                return found
-    return [*found, b"?"]

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from detect import quiet_c, quiet_java, quiet_rust
+from detect import quiet_c, quiet_go, quiet_java, quiet_rust
 from detect.opening import Way, ways
 from detect.opening_words import REACHING
 
@@ -108,9 +108,9 @@ _C = Dialect(
         rf"stat(?:(?<!\wstat)|(?<=\W[fl]stat))\s*\(\s*{_C_NAME}\s*,\s*&?\w+\s*\)",
         r"struct\s+stat\s+\w+\s*;",
     ),
-    spelling=frozenset(),
+    spelling=_words("strftime"),
     says_letters=_one_of(_SLASH, r"%[-+ #0-9.*$hljztL]*n"),
-    letters=(),
+    letters=ways("", *_SLASH_NUMBER),
     names_are_given=quiet_c.names_are_given,
     imports=re.compile(rf"(?:{_HEADERS})\.h$"),
 )
@@ -122,19 +122,27 @@ _GO_IMPORTS = [
 ]
 _GO = Dialect(
     tokens=_one_of(_COMMENT, _DOUBLE, r"`[^`]*`|'(?:[^'\\\n]|\\(?:[0-7]{3}|x\w\w|u\w{4}|U\w{8}|[^\n]))'", _QUOTE),
-    free={f'"{name}"'.encode(): f'"{name}"'.encode() for name in _GO_IMPORTS},
-    denied=_words("Chdir Chmod Chown Fd ReadDir Readdir Readdirnames Setenv SyscallConn Truncate WriteAt"),
+    free={f'"{name}"'.encode(): f'"{name or "-"}"'.encode() for name in (*_GO_IMPORTS, "-", "")},
+    denied=_words("Chdir Chmod Chown Fd LoadLocation ReadDir Readdir Readdirnames Setenv SyscallConn Truncate WriteAt"),
     says=_one_of(_SCRIPT),
     remarks=_one_of(r"go:", r"\+build", r"#cgo", r"#[ \t]*include", r"export "),
     allowed=_one_of(
         r"import[ \t]+(?:\"\w[\w/]*\"|\(\s*(?:\"\w[\w/]*\"\s*)*\))(?=[ \t]*\n)",
         r"os(?<!\wos)\.(?:File|FileInfo|PathError|IsNotExist|IsPermission|ErrNotExist|ErrPermission)\b",
     ),
-    telling=ways("", ("import", rb"\bimport\b")),
-    reading=_one_of(rf"os(?<!\wos)\.(?:Open|ReadFile|Stat)\(\s*{_NAME}\s*\)"),
+    telling=ways(
+        "",
+        ("import", rb"\bimport\b"),
+        ("os", rb"os(?<!\wos)(?!\w|\.(?:Args|Exit|Stdin|Stdout|Stderr|Open|ReadFile|Stat)\b)"),
+    ),
+    reading=_one_of(
+        r"os(?<!\wos)\.(?:Open|ReadFile|Stat)\("
+        r"(?:[A-Za-z_]\w*+(?:\[[\w+ -]*\])?|os\.Args\[[\w+ -]*\]|flag\.Arg\(\w+\))\)"
+    ),
     spelling=frozenset(),
     says_letters=_one_of(_SLASH, r"%[-+ #0-9.*]*[cUq]"),
     letters=ways("[...]", ("{", rb"\[\d*\]\s*(?:byte|rune|u?int\d*)\s*\{\s*[^}\s]"), *_SLASH_NUMBER, _SUM),
+    names_are_given=quiet_go.names_are_given,
     imports=re.compile(rf"(?:{'|'.join(_GO_IMPORTS)})$"),
 )
 

@@ -95,6 +95,8 @@ _LIBRARY = _words(
 )
 DENIED = frozenset(name + suffix for name in _LIBRARY for suffix in (b"", b"64", b"_r"))
 """Words that no quiet code has: all of the library that could do more, and ways to have a function that is no other."""
+_MAX_BEFORE = 400
+"""How much stands before a variable in brackets within one statement, at most: each bracket is looked into."""
 _READERS = _words(
     "atof atoi atol atoll fopen fprintf fputs freopen fstat isalnum isalpha isdigit islower isprint ispunct isspace"
     " isupper lstat open perror printf puts stat strcasecmp strcmp strcspn strlen strncasecmp strncmp strspn strtod"
@@ -307,6 +309,7 @@ class _Names:
                 end is not None
                 and ahead.rstrip().endswith((b"?", b":", b",", b"(", b"="))
                 and _STORED_BEHIND.match(rest, end) is None
+                and len(before) < _MAX_BEFORE
                 and self._flows(ahead, begin, rest[end:])
             )
         if callee.startswith(b"strto") and (behind := _BEHIND_NUMBER.match(rest)) is not None:

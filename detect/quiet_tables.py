@@ -100,6 +100,7 @@ _C = Dialect(
         ("(*", rb"\(\s*\*[^()]*(?:\([^()]*\)\s*)?\)\s*\("),
         ("typedef", rb"typedef\b[^;{]*\("),
         ("goto", rb"goto\s*\*"),
+        ("main", rb"main(?<!\wmain)\s*[\[=]"),
     ),
     reading=_one_of(
         rf"fopen(?<!\wfopen)\s*\(\s*{_C_NAME}\s*,\s*\"r\"\s*\)",

@@ -110,6 +110,7 @@ def test_the_library_does_nothing_but_read_print_and_compute(call: str):
         program("typeof(main) *f = (void *)((char *)puts - 200); f(1, argv);"),
         program("auto f = (char *)puts - 200;"),
         program("goto *((char *)puts - 200);"),
+        "const int main[] = { 235, 254 };\n",
         program("own(1);", '[[gnu::alias("creat")]] int own(int);\n'),
     ],
 )
@@ -200,6 +201,11 @@ def test_names_of_files_are_made_of_nothing(body: str):
 )
 def test_arguments_are_what_the_program_is_given(body: str, before: str):
     assert not cleared(write("main.c", opening("argv[1]", body, before)))
+
+
+@pytest.mark.parametrize("body", ["(" * 3000 + "argv[1]" + ")" * 3000 + ";", "puts(argv[1]);" * 400])
+def test_hostile_files_are_not_looked_at_for_long(body: str):
+    assert not is_quiet("c", opening("argv[1]", body).encode())
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ _MANY = re.compile(rb"\s*(?:os\.Args|flag\.Args\(\)|([A-Za-z_]\w*))\s*(?:\[[^\[\
 _LIST = re.compile(rb"\s*\[\]string\s*\{(.*)\}\s*\Z", re.S)
 _EMPTY = re.compile(rb"\s*(?:nil|make\(\[\]string, 0(?:, \w+)?\)|\"-\")\s*\Z")
 _APPEND = re.compile(rb"\s*append\((.*)\)\s*\Z", re.S)
-_OF_LANGUAGE = frozenset([b"append", b"make", b"len", b"nil", b"string", b"flag", b"true", b"false"])
+_OF_LANGUAGE = (b"append", b"make", b"nil", b"flag")
 _OF_FLAGS = re.compile(rb"\.(?!CommandLine\b)\w+\b(?!\(\)\[[^\]]*\]\s*=)")
 
 
@@ -44,10 +44,12 @@ def _is_used(code: bytes, word: bytes, start: int) -> bool:
     end = start + len(word)
     if word == b"flag":
         return code[start - 1 : start] == b'"' or _OF_FLAGS.match(code, end) is not None
+    if code.endswith((b"= ", b"return "), 0, start):
+        return True
     if last_word(code[max(start - 40, 0) : start]) in (b"func", b"type", b"var", b"const"):
         return False
     stored = _STORED.match(code[end : end + 8].lstrip())
-    return stored is None and not (word != b"string" and _TYPE.match(code, end))
+    return stored is None and _TYPE.match(code, end) is None
 
 
 class _Names:
@@ -83,12 +85,17 @@ class _Names:
         code = self._code
         if code[start - 1 : start] == b".":
             return True  # a part of something else
-        begin = max([code.rfind(sign, 0, start) for sign in (b";", b"\n", b"{", b"}")]) + 1
+        end = start + len(name)
+        if code[end : end + 4] in (b" != ", b" == ") or (
+            code[end : end + 1] == b")" and code.endswith((b"os.Open(", b"os.ReadFile("), 0, start)
+        ):
+            return True
+        line = code.rfind(b"\n", 0, start)
+        begin = max(line, *[code.rfind(sign, line, start) for sign in (b";", b"{", b"}")]) + 1
         before = code[begin:start]
         bare = before.rstrip()
         if bare.endswith(b"&") and not bare.endswith(b"&&"):
             return False
-        end = start + len(name)
         if name == _OTHERS:
             if code[end : end + 2] != b"()":
                 return False

@@ -10,12 +10,13 @@ computes is for others to look at (`detect.screen`).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from detect.decoded import WORKED_OUT
 from detect.facts import Language
 from detect.literals import set_of_words
-from detect.opening import harmless, has_any, opens
+from detect.needs import starts
+from detect.opening import OPENING, harmless, has_any, opens
 from detect.quiet_tables import DIALECTS, Dialect
 
 MAX_BYTES = 8 * 1024
@@ -24,15 +25,51 @@ _USUAL = bytes([9, 10, *range(32, 127), *range(128, 256)])
 """No end of a line that only compilers see, and no end of the file."""
 _COOKIE = re.compile(rb"[^\n]*\n?[^\n]*coding[:=]")
 """A line that says in which letters the others are to be read."""
-_INSIDE = re.compile(rb"\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}")
-"""Code in a literal."""
+_INSIDE = re.compile(
+    rb"\{\{|\}\}|(\{[^{}'\"]*(?:(?:'[^'{}\\]*'|\"[^\"{}\\]*\"|\{[^{}'\"]*\})[^{}'\"]*)*\})",
+)
+"""Code in a literal, and braces that are only text."""
 _PLACE = re.compile(rb"/(?<!\w/)\w")
 """What looks like a path from the root."""
-_SLOT = re.compile(rb"%s|\{\w*\}")
+_SLOT = re.compile(rb"%s|\{\w*\}|\{['\"]|['\"]\}")
 """Where another text is put into one."""
-_TELLING = re.compile(WORKED_OUT.pattern.replace(r"\b", "").encode())
-_FORMS = frozenset([b"fr", b"fR", b"Fr", b"FR"])
-"""With `f` itself, what stands before a literal with code in it."""
+_TELLING = tuple(text.encode() for text, _, _ in starts(re.compile(WORKED_OUT.pattern.replace(r"\b", ""))) or ())
+"""What nobody has a reason to put together of pieces."""
+_NO_LETTERS = bytes(byte for byte in range(256) if not chr(byte).isascii() or not chr(byte).isalpha())
+_LETTERS = {
+    letters: text
+    for text in (*_TELLING, b"eval/main", b"test/hidden")
+    if len(letters := text.translate(None, _NO_LETTERS).lower()) > 3
+}
+"""Nothing but their letters."""
+_COMMON = b"QZXJVYDCBPHLEqzxjkv_:.bwyfgpmuhdclnsrtiaoe"
+"""Letters, the rarest first."""
+
+
+def _any_of(texts: Iterable[bytes]) -> re.Pattern[bytes]:
+    """Texts that are looked for by the rarest letter of each, which is fast where there is none of them."""
+    places = [(text, min(range(len(text)), key=lambda place: _COMMON.find(text[place : place + 1]))) for text in texts]
+    ways = [
+        rb"%b(?<=%b)%b" % (re.escape(text[at : at + 1]), re.escape(text[: at + 1]), re.escape(text[at + 1 :]))
+        for text, at in places
+    ]
+    return re.compile(b"|".join(ways))
+
+
+_ANY_TELLING, _ANY_LETTERS = _any_of(_TELLING), _any_of(_LETTERS)
+_FORMS = tuple(text.encode() for form in "fFtT" for text in (form, f"{form}r", f"{form}R"))
+"""What stands before a literal with code in it."""
+_NAMED = {
+    text: way
+    for text, way in OPENING["python"]
+    if way is not None and way.pattern == rb"%b(?<![/\w]%b)\b" % (text, text)
+}
+"""What opens files in Python and is a name of its own."""
+_UNNAMED = tuple(
+    (text, way) for text, way in OPENING["python"] if text not in _NAMED and text not in (b"import", b"from")
+)
+"""The rest of it, but for imports, which are all known."""
+_STEP = re.compile(rb"::\s*\d")
 _QUOTES = frozenset(b"\"'`")
 _RAW, _BACKSLASH = b"r\\"
 
@@ -65,30 +102,75 @@ def texts(language: Language, data: bytes) -> bytes | None:
     if not _is_harmless(dialect, language, code, said, silent=silent):
         return None
     together = _together(literals)
-    # nobody has a reason to put these together of pieces
-    return together if all(found in data for found in _TELLING.findall(together)) else None
+    return None if _is_put_together(dialect, code, together, data) else together
+
+
+def _is_put_together(dialect: Dialect, code: bytes, together: bytes, data: bytes) -> bool:
+    """Whether literals may say together, or turned round, what nobody has a reason to put together."""
+    if _ANY_TELLING.search(together) is not None and any([text in together and text not in data for text in _TELLING]):
+        return True
+    if not has_any(dialect.turning, code):
+        return False
+    turned = [together.translate(None, _NO_LETTERS).lower()]
+    if b"::" in code or b"reversed" in code:
+        turned.append(turned[0][::-1])
+    if _STEP.search(code) is not None:
+        turned += [turned[0][start::step] for step in (2, 3) for start in range(step)]
+    found = b" ".join(turned)
+    return _ANY_LETTERS.search(found) is not None and any(
+        [text in found and whole not in data for text, whole in _LETTERS.items()]
+    )
 
 
 def _is_harmless(dialect: Dialect, language: Language, code: bytes, said: bytes, *, silent: bool) -> bool:
     """Whether code opens nothing (`silent`), or reads and cannot make names that lead out; `said`: its literals."""
     words = set_of_words(code)
-    if not words.isdisjoint(dialect.denied):
+    if not words.isdisjoint(dialect.denied) or not (silent or words.isdisjoint(dialect.spelling)):
         return False
+    whole = code
     code = dialect.allowed.sub(b"()", code)
     if has_any(dialect.telling, code):
         return False
-    if silent:
+    if not words.isdisjoint(dialect.rare.keys()):
+        for word in words & dialect.rare.keys():
+            if any([way.search(code) for way in dialect.rare[word]]):
+                return False
+    if not words.isdisjoint(dialect.members.keys()) and dialect.imported is not None:
+        for names in dialect.imported.findall(whole):
+            for name in names.split(b","):
+                if any([other.search(code) for other in dialect.members.get(name.strip(), ())]):
+                    return False
+    if silent and not (language == "python" and b"/" in code and _opens(language, code, words)):
         return _PLACE.search(said) is None
     if not words.isdisjoint(dialect.spelling) or dialect.says_letters.search(said) is not None:
         return False
-    left, read = dialect.reading.subn(b"()", code)
-    if has_any(dialect.letters, code) or opens(language, left):
+    if has_any(dialect.letters, code):
         return False
-    return not read or dialect.names_are_given is None or dialect.names_are_given(code)
+    left, read = dialect.reading.subn(b"()", code)
+    if has_any(dialect.asking, left) or _opens(language, left, words):
+        return False
+    if not read:
+        return True
+    sources = dialect.sources
+    if sources is not None and (
+        not words.isdisjoint(sources.words) or has_any(sources.says, said) or has_any(sources.ways, whole)
+    ):
+        return False
+    return dialect.names_are_given is None or dialect.names_are_given(code)
+
+
+def _opens(language: Language, code: bytes, words: frozenset[bytes]) -> bool:
+    """What `opens` says, told faster by the words of the code."""
+    if language != "python":
+        return opens(language, code)
+    # a name after a sign is not a part of a path
+    code = code.replace(b"/", b" ")
+    return has_any(_UNNAMED, b"\n" + code) or any([_NAMED[word].search(code) for word in words & _NAMED.keys()])
 
 
 def _together(literals: list[bytes]) -> bytes:
     """Texts one behind the other, each put where the one before it has a place for one, and in the other order."""
+    # no file has a byte 0 in it
     pieces = _SLOT.sub(b"", b"\0".join([text.strip(b"\"'`") for text in literals])).split(b"\0")
     return b"\n".join([b"".join(pieces), b"".join(pieces[::-1])])
 
@@ -125,12 +207,16 @@ def _blanking(
             return free[text]
         else:
             literals.append(text)
+            if b"{" not in text and b"}" not in text:
+                return b'""'
             start = match.start()
-            before = match.string[max(start - 2, 0) : start]
-            if before.endswith((b"f", b"F")) or before in _FORMS:
-                if text.count(b"{") != text.count(b"}"):
+            if match.string[max(start - 2, 0) : start].endswith(_FORMS):
+                parts = _INSIDE.split(text)
+                left = b"".join(parts[::2])
+                # a comment may hide where the code ends
+                if b"{" in left or b"}" in left or (b"#" in text and b"\n" in text):
                     raise _Odd
-                return b"(%b)" % b" ".join(_INSIDE.findall(text))
+                return b"(%b)" % b" ".join(filter(None, parts[1::2]))
         return b'""'
 
     return blank

@@ -8,12 +8,24 @@ and `sys`, ways to open a file. Beside these stand words and forms that no quiet
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from detect import quiet_c, quiet_go, quiet_java, quiet_rust
 from detect.opening import Way, ways
 from detect.opening_words import REACHING
+
+
+class Letters(NamedTuple):
+    """What letters may come from that stand nowhere."""
+
+    words: frozenset[bytes]
+    """Words of code."""
+    says: tuple[Way, ...]
+    """What a literal says."""
+    ways: tuple[Way, ...]
+    """Other code."""
 
 
 class Dialect(NamedTuple):
@@ -43,6 +55,18 @@ class Dialect(NamedTuple):
     """Names that it may import."""
     names_are_given: Callable[[bytes], bool] | None = None
     """Whether code opens files only by names that it is given, where that can be told from the code."""
+    sources: Letters | None = None
+    """More of that: no code has it that does open files."""
+    asking: tuple[Way, ...] = ()
+    """What asks for files by name, besides what opens them."""
+    rare: Mapping[bytes, tuple[re.Pattern[bytes], ...]] = MappingProxyType({})
+    """Words, and how no quiet code uses them."""
+    turning: tuple[Way, ...] = ()
+    """What may make another text of one that stands in the code, of the same letters in this order or backwards."""
+    imported: re.Pattern[bytes] | None = None
+    """An import, whose group is the names of modules that the code has then."""
+    members: Mapping[bytes, tuple[re.Pattern[bytes], ...]] = MappingProxyType({})
+    """By module, what no quiet code does that has imported it."""
 
 
 def _words(text: str) -> frozenset[bytes]:
@@ -254,61 +278,184 @@ _JAVA = Dialect(
     names_are_given=quiet_java.names_are_given,
 )
 
-_MODULES = (
-    r"__future__|abc|argparse|array|base64|binascii|bisect|collections\.abc|collections|contextlib|copy|dataclasses|datetime"
-    r"|decimal|enum|fractions|functools|getopt|hashlib|heapq|itertools|math|operator|os|random|re|signal|stat|statistics"
-    r"|string|struct|sys|textwrap|time|typing|unicodedata|zlib"
+_MEMBERS = {
+    "__future__": "annotations|division|print_function|generator_stop",
+    "abc": "ABC|abstractmethod",
+    "argparse": "",
+    "array": "array",
+    "base64": r"(?:(?:standard_|urlsafe_)?b64|b16|b32|b32hex|b85|a85)(?:en|de)code|(?:en|de)codebytes",
+    "binascii": r"[ab]2[ab]_\w+|hexlify|unhexlify|crc32|crc_hqx|Error|Incomplete",
+    "bisect": "bisect|bisect_left|bisect_right|insort|insort_left|insort_right",
+    "collections": r"abc\.\w+|ChainMap|Counter|OrderedDict|defaultdict|deque|namedtuple",
+    "collections.abc": (
+        "Callable|Collection|Container|Generator|Hashable|Iterable|Iterator|Mapping|MutableMapping|MutableSequence"
+        "|MutableSet|Reversible|Sequence|Set|Sized"
+    ),
+    "contextlib": "ExitStack|closing|contextmanager|nullcontext|suppress",
+    "copy": "copy|deepcopy",
+    "dataclasses": "FrozenInstanceError|asdict|astuple|dataclass|field|replace",
+    "datetime": "UTC|date|datetime|time|timedelta|timezone",
+    "decimal": (
+        r"Context|Decimal|DecimalException|DivisionByZero|Inexact|InvalidOperation|Overflow|ROUND_\w+|Rounded"
+        "|Underflow|getcontext|localcontext|setcontext"
+    ),
+    "fractions": "Fraction",
+    "functools": "cache|cached_property|cmp_to_key|lru_cache|partial|reduce|total_ordering",
+    "getopt": "GetoptError|error|getopt|gnu_getopt",
+    "hashlib": r"blake2b|blake2s|md5|new|sha1|sha224|sha256|sha384|sha512|sha3_\d+|shake_\d+",
+    "heapq": "heapify|heappop|heappush|heappushpop|heapreplace|merge|nlargest|nsmallest",
+    "itertools": (
+        "accumulate|chain|combinations|combinations_with_replacement|compress|count|cycle|dropwhile|filterfalse"
+        "|groupby|islice|pairwise|permutations|product|repeat|starmap|takewhile|tee|zip_longest"
+    ),
+    "math": r"[a-z]\w*",
+    "operator": (
+        "abs|add|and_|concat|contains|countOf|eq|floordiv|ge|getitem|gt|index|indexOf|inv|invert|itemgetter|le|lshift"
+        "|lt|mod|mul|ne|neg|not_|or_|pos|pow|rshift|sub|truediv|truth|xor"
+    ),
+    "random": (
+        "Random|choice|choices|expovariate|gauss|getrandbits|normalvariate|randbytes|randint|random|randrange|sample"
+        "|seed|shuffle|uniform"
+    ),
+    "re": (
+        "A|ASCII|DOTALL|I|IGNORECASE|M|MULTILINE|Match|Pattern|S|U|UNICODE|VERBOSE|X|compile|error|escape|findall"
+        "|finditer|fullmatch|match|search|split|sub|subn"
+    ),
+    "signal": r"SIG[A-Z]+|SIG_DFL|SIG_IGN|signal",
+    "stat": r"S_\w+|ST_\w+|filemode",
+    "statistics": (
+        "fmean|geometric_mean|harmonic_mean|mean|median|median_high|median_low|mode|multimode|pstdev|pvariance"
+        "|quantiles|stdev|variance"
+    ),
+    "string": (
+        "ascii_letters|ascii_lowercase|ascii_uppercase|capwords|digits|hexdigits|octdigits|printable|punctuation"
+        "|whitespace"
+    ),
+    "struct": "Struct|calcsize|error|iter_unpack|pack|pack_into|unpack|unpack_from",
+    "sys": (
+        "argv|byteorder|exc_info|exit|float_info|getrecursionlimit|intern|maxsize|maxunicode|set_int_max_str_digits"
+        "|setrecursionlimit|stderr|stdin|stdout|version_info"
+    ),
+    "textwrap": "TextWrapper|dedent|fill|indent|shorten|wrap",
+    "time": (
+        "asctime|ctime|gmtime|localtime|mktime|monotonic|monotonic_ns|perf_counter|perf_counter_ns|process_time|sleep"
+        "|strftime|strptime|time|time_ns"
+    ),
+    "typing": (
+        "Any|AnyStr|BinaryIO|Callable|ClassVar|DefaultDict|Deque|Dict|Final|FrozenSet|Generator|IO|Iterable|Iterator"
+        "|List|Literal|Mapping|Match|MutableMapping|MutableSequence|NamedTuple|NoReturn|Optional|Pattern|Sequence|Set"
+        "|TextIO|Tuple|TypeAlias|TypeVar|Union|cast"
+    ),
+    "unicodedata": (
+        "bidirectional|category|combining|decimal|decomposition|digit|east_asian_width|is_normalized|lookup|mirrored"
+        "|name|normalize|numeric"
+    ),
+    "zlib": r"DEF_\w+|MAX_WBITS|Z_\w+|adler32|compress|compressobj|crc32|decompress|decompressobj|error",
+}
+"""What quiet code uses of modules: nothing that finds an attribute by a text, makes a class or reads a file."""
+_MODULES = "|".join([*(re.escape(name) for name in sorted(_MEMBERS, reverse=True)), "os"])
+_OS = r"linesep|isatty|strerror|EX_OK|SEEK_SET|SEEK_CUR|SEEK_END|fstat|fsdecode|fsencode|path\.(?:basename|splitext)"
+_PYTHON_NAME = r"[A-Za-z_][\w.]*+(?:\[[\w+ -]*\])?"
+_UTF = r"\"utf\""
+"""What is left in the code of the name of a usual encoding."""
+
+
+def _members(module: str, names: str) -> re.Pattern[bytes]:
+    """A module that is a value, or of which something is used that is not known."""
+    return re.compile(rf"{module}(?!\w)(?<![\w.]{module})(?!\.(?:{names})(?!\w))".encode())
+
+
+_FROM = "|".join(
+    rf"{re.escape(module)}[ \t]+import[ \t]+(?:{one}(?:[ \t]*,[ \t]*{one})*|\(\s*{one}(?:\s*,\s*{one})*\s*,?\s*\))"
+    for module, names in _MEMBERS.items()
+    if names
+    for one in [rf"(?:{names})(?!\w)"]
 )
-_OS = (
-    r"linesep|isatty|strerror|EX_OK|SEEK_SET|SEEK_CUR|SEEK_END|fstat|fsdecode|fsencode"
-    r"|path\.(?:basename|splitext|exists|isfile|isdir|getsize)"
+_PARSER = (
+    r"(?!\.(?:ArgumentParser\(\s*(?:\w+\s*=\s*[\w.\"][\w.\"\s]*+,?\s*)*\)|(?:ArgumentTypeError|OPTIONAL|ONE_OR_MORE"
+    r"|REMAINDER|RawDescriptionHelpFormatter|RawTextHelpFormatter|SUPPRESS|ZERO_OR_MORE)(?!\w)))"
 )
-_SYS = (
-    r"argv|stdin|stdout|stderr|exit|maxsize|maxunicode|byteorder|setrecursionlimit|getrecursionlimit|intern|float_info"
-    r"|version_info|set_int_max_str_digits|exc_info"
-)
-_IMPORTED = r"(?!_|(?:os|sys|main)\b)\w++"
-"""No module that the one imported from only holds, and nothing that reads files named on the command line."""
 _PYTHON = Dialect(
     tokens=_one_of(
         r"\#[^\n]*",
         r"\"\"\"(?:[^\\]|\\.)*?\"\"\"",
-        r"'''(?:[^\\]|\\.)*?'''",
+        r"\'\'\'(?:[^\\]|\\.)*?\'\'\'",
         _DOUBLE,
         r"'[^'\\\n]*(?:\\.[^'\\\n]*)*'",
         r"\"|'|\\",
     ),
-    free=_READING,
+    free=_READING
+    | {
+        f"{quote}{name}{quote}".encode(): b'"utf"'
+        for quote in "\"'"
+        for name in ("utf-8", "utf8", "UTF-8", "ascii", "latin-1", "latin1", "iso-8859-1")
+    },
     denied=REACHING["python"]
     | _words(
-        "attrgetter bltns breakpoint builtins codecs copyreg ctypes delattr detach Formatter ForwardRef"
-        " get_field get_type_hints importlib inspect io linecache make_dataclass marshal methodcaller"
-        " open_code pickle posix raw stdlib_re subprocess threading tokenize types vformat warnings"
+        "ABCMeta _evaluate ag_code asyncio atexit attrgetter bltns breakpoint builtins codecs convert_arg_line_to_args"
+        " copyreg copyright cr_code credits ctypes dbm delattr detach doctest faulthandler fcntl fileinput Formatter"
+        " ForwardRef fromfile_prefix_chars ftplib get_field get_type_hints http imaplib importlib inspect io license"
+        " linecache logging make_dataclass marshal methodcaller mmap multiprocessing open_code parser_class pathlib"
+        " pickle pkgutil poplib posix pty pydoc pytest raw resource runpy setattr shelve shutil"
+        " singledispatch singledispatchmethod site smtplib socket socketserver sqlite3 ssl stdlib_re subprocess"
+        " sysconfig tarfile tempfile termios threading tokenize traceback types unittest update_wrapper urllib urlopen"
+        " vformat warnings weakref webbrowser wraps xmlrpc zipfile zipimport"
     ),
-    says=_one_of(_SCRIPT, r"__(?<!__main__)(?!main__)"),
+    says=_one_of(
+        _SCRIPT,
+        r"__(?<!__main__)(?!main__)",
+        r"\\(?:x[46]\w|x[57][0-9a-eA-E]|1[0-6][0-7]|17[0-6]|u00[4-7]|U000000[4-7])",
+    ),
     remarks=_one_of(r"#!(?![^\n]*\bpython)"),
     allowed=_one_of(
         rf"import(?<![^ \t\n]import)(?<![\w)][ \t]import)[ \t]+(?:{_MODULES})(?:[ \t]*,[ \t]*(?:{_MODULES}))*"
         r"(?=[ \t]*\n)",
-        rf"from(?<![^ \t\n]from)[ \t]+(?!(?:sys|os)\b)(?:{_MODULES})[ \t]+import[ \t]+"
-        rf"(?:{_IMPORTED}(?:[ \t]*,[ \t]*{_IMPORTED})*|\(\s*{_IMPORTED}(?:\s*,\s*{_IMPORTED})*\s*,?\s*\))(?=[ \t]*\n)",
-        rf"from(?<![^ \t\n]from)[ \t]+sys[ \t]+import[ \t]+(?:{_SYS})(?:[ \t]*,[ \t]*(?:{_SYS}))*(?=[ \t]*\n)",
-        r"compile(?<=\bre\.compile)(?=\()",
+        rf"from(?<![^ \t\n]from)[ \t]+(?:{_FROM})(?=[ \t]*\n)",
+        r"re(?<![\w.]re)\.compile(?=\()",
         r"os(?<![\w.]os)\.dup2\(\s*os\.open\(os\.devnull, os\.O_WRONLY\), (?:sys\.stdout\.fileno\(\)|[12])\)",
         rf"os(?<![\w.]os)\.(?:{_OS})\b",
-        rf"sys(?<![\w.]sys)\.(?:{_SYS})\b",
+        rf"sys(?<![\w.]sys)\.(?:{_MEMBERS['sys']})\b",
         r"help(?<!\whelp)(?==(?!=))",
         r";(?=[ \t]*\w)",
     ),
     telling=ways(
         "",
-        *((name, rb"\b%b\b" % name.encode()) for name in ("import", "os", "sys")),
-        ("base64", rb"base64\s*\.\s*main\b"),
-        ("._", rb"(?<!\bself)(?<!\bcls)\._"),
+        *((name, rb"\b%b\b" % name.encode()) for name in ("import", "sys")),
+        ("os", rb"os(?<!\wos)(?!\w)(?!\.path\.(?:exists|isfile|isdir|getsize)\()"),
+        ("._", rb"(?<!\bself)(?<!\bcls)\._(?!_)"),
+        # a text of which something else is made than it says
+        (
+            '""',
+            rb"\"\"\)?(?:\[[^\]\n]{0,80}:[^\]\n]{0,80}:|\.(?:replace|swapcase|[lr]?strip|lower|upper|casefold|title"
+            rb"|capitalize|translate|remove\w+)\b)",
+        ),
+        ("}[", rb"\}\[\d"),
     ),
+    rare={
+        b"__doc__": (re.compile(rb"\.\s*__doc__"),),
+        b"__init__": (re.compile(rb"__init__(?<!def __init__)(?<!super\(\)\.__init__)(?<!Exception\.__init__)"),),
+        # an error has the value whose attribute was missing
+        b"obj": (re.compile(rb"\.\s*obj\b|[(,]\s*obj\s*="),),
+        b"type": (
+            re.compile(
+                rb"type(?<![\w.]type)(?!\w)(?!\s*=(?!=))(?!\([\w.]+\)(?:\.__name__\b|\s*(?:(?:is|in|not)\b|[=!]=)))"
+                rb"(?!(?:(?<=is type)|(?<=not type)|(?<=[=!]= type))\([\w.]+\)(?!\s*[(.\[]))"
+            ),
+        ),
+        # what a field is called becomes code
+        b"dataclass": (re.compile(rb"\A(?=[\s\S]*\bfield\b)(?=[\s\S]*\.\s*name\b)"),),
+        # letters of texts and numbers that stand in the code
+        b"chr": (re.compile(rb"for\s[\w, ]{1,40}\bin\s*\(*\"\""), re.compile(rb",\s*\d+\s*,\s*\d+\s*,\s*\d")),
+        b"bytes": (re.compile(rb"bytes(?<!\wbytes)(?:\.\s*fromhex)?\s*\(\s*[\[(]*(?:\"|\d+\s*,)"),),
+        **{
+            name: (re.compile(rb"%b\(\s*\"" % name),)
+            for name in (b"a85decode", b"b16decode", b"b32decode", b"b64decode", b"b85decode", b"unhexlify")
+        },
+    },
     reading=_one_of(
-        rf"open(?<![\w.]open)\(\s*{_NAME}\s*(?:,\s*(?:mode\s*=\s*)?\"r\")?"
-        r"(?:,\s*(?:encoding|errors|newline)\s*=\s*(?:\"\"|None))*\s*\)"
+        rf"open(?<![\w.]open)\(\s*{_PYTHON_NAME}\s*(?:,\s*(?:mode\s*=\s*)?\"r\")?"
+        rf"(?:,\s*(?:encoding\s*=\s*(?:{_UTF}|None)|(?:errors|newline)\s*=\s*(?:\"\"|None)))*\s*,?\s*\)",
+        rf"os(?<![\w.]os)\.path\.(?:exists|isfile|isdir|getsize)\(\s*{_PYTHON_NAME}\s*\)",
     ),
     spelling=_words(
         "a2b_base64 a2b_hex a2b_qp a2b_uu a85decode b16decode b32decode b32hexdecode b64decode b85decode chr"
@@ -316,7 +463,47 @@ _PYTHON = Dialect(
         " strftime to_bytes tobytes translate unhexlify unpack urlsafe_b64decode"
     ),
     says_letters=_one_of(_SLASH, r"%[-+ #0-9.*]*c", r":[-+ #0-9.<>=^_,]*c\}"),
-    letters=ways("", ("bytes", rb"\bbytes\s*\(\s*[^)\s]"), ("bytearray", rb"\bbytearray\b(?!\(\))")),
+    letters=ways(
+        "", ("bytes", rb"bytes(?<!\wbytes)\s*\(\s*[^)\s]"), ("bytearray", rb"bytearray(?<!\wbytearray)(?!\w|\(\))")
+    ),
+    sources=Letters(
+        _words("Fraction array base64 binascii bytearray datetime digest exc_info normalize randbytes zlib"),
+        ways(
+            "",
+            ("%", rb"%(?!(?:\(\w+\))?[-+ #0-9.*]*[sdifgxXeEGour%])"),
+            ("}}", rb":[^{}]{0,80}\{[^{}]{0,80}\}\}"),
+        ),
+        ways(
+            "os.strerror sys.argv[0] sys.argv[:",
+            ("format", rb"format(?:(?<!\w\wformat)(?<!\"\.format)|(?<=\"\" \"\"\.format)|_map)"),
+            (
+                "code",
+                rb"code(?<=[ed][ne]code)(?<!fs[de][en]code)(?!\w)(?!\(\s*(?:"
+                + _UTF.encode()
+                + rb"(?:,\s*(?:errors\s*=\s*)?\"\")?)?\s*\))",
+            ),
+            ("str(", rb"str(?<!\wstr)\((?:[^()]|\([^()]*\))*,"),
+            (
+                "Exception ValueError TypeError",
+                rb"except(?<!\wexcept)\W[^:\n]{0,80}\b(?:\w*Exception|ValueError|TypeError)\b[^:\n]{0,80}\bas\b",
+            ),
+        ),
+    ),
     imports=re.compile(rf"(?:{_MODULES})(?:$|\.)"),
+    asking=ways("os.path."),
+    turning=ways(":: .swapcase( reversed re.sub translate", (".replace(", rb"\.replace\(\s*b?\"\",\s*b?\"\"\)")),
+    imported=re.compile(rb"import(?<![\w)][ \t]import)[ \t]+([\w, \t]+)\n"),
+    members={
+        module.encode(): (_members(module, names),)
+        for module, names in _MEMBERS.items()
+        if "." not in module and module != "sys"
+    }
+    | {
+        b"argparse": (
+            re.compile(rf"argparse(?!\w)(?<![\w.]argparse){_PARSER}".encode()),
+            re.compile(rb"parse_(?=\w*args\b)\w+(?!\(\s*(?:[\w.]+(?:\[1:\])?)?\s*\))(?!\w)"),
+            re.compile(rb"\._(?!_)|dataclass"),
+        )
+    },
 )
 DIALECTS = {"c": _C, "go": _GO, "rust": _RUST, "java": _JAVA, "python": _PYTHON}

@@ -390,15 +390,15 @@ _PYTHON = Dialect(
         for quote in "\"'"
         for name in ("utf-8", "utf8", "UTF-8", "ascii", "latin-1", "latin1", "iso-8859-1")
     },
-    denied=REACHING["python"]
+    denied=(REACHING["python"] - {b"vars", b"types"})
     | _words(
         "ABCMeta _evaluate ag_code asyncio atexit attrgetter bltns breakpoint builtins codecs convert_arg_line_to_args"
         " copyreg copyright cr_code credits ctypes dbm delattr detach doctest faulthandler fcntl fileinput Formatter"
         " ForwardRef fromfile_prefix_chars ftplib get_field get_type_hints http imaplib importlib inspect io license"
         " linecache logging make_dataclass marshal methodcaller mmap multiprocessing open_code parser_class pathlib"
-        " pickle pkgutil poplib posix pty pydoc pytest raw resource runpy setattr shelve shutil"
+        " pickle pkgutil poplib posix pty pydoc pytest resource runpy setattr shelve shutil"
         " singledispatch singledispatchmethod site smtplib socket socketserver sqlite3 ssl stdlib_re subprocess"
-        " sysconfig tarfile tempfile termios threading tokenize traceback types unittest update_wrapper urllib urlopen"
+        " sysconfig tarfile tempfile termios threading tokenize traceback unittest update_wrapper urllib urlopen"
         " vformat warnings weakref webbrowser wraps xmlrpc zipfile zipimport"
     ),
     says=_one_of(
@@ -432,6 +432,10 @@ _PYTHON = Dialect(
         ("}[", rb"\}\[\d"),
     ),
     rare={
+        # a name of one's own, no member of a module or a file, and no function of the language
+        b"raw": (re.compile(rb"\.\s*raw\b"),),
+        b"types": (re.compile(rb"\.\s*types\b"),),
+        b"vars": (re.compile(rb"vars(?<!\bself\.vars)(?!\w)(?<!\wvars)"),),
         b"__doc__": (re.compile(rb"\.\s*__doc__"),),
         b"__init__": (re.compile(rb"__init__(?<!def __init__)(?<!super\(\)\.__init__)(?<!Exception\.__init__)"),),
         # an error has the value whose attribute was missing

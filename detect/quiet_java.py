@@ -8,10 +8,10 @@ not known is none that is given. Literals of `code` are blanked.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from detect.literals import set_of_words
 from detect.opening import has_any, ways
+from detect.quiet_names import places
 
 _OPENED = rb"([A-Za-z_][\w.]*+(?:\[[\w+ -]*\])?(?:(?<=\.get)\(\w+\))?)"
 """What a file is called that is opened: a variable, a field, an item of a list."""
@@ -108,7 +108,7 @@ def _sources(name: bytes, code: bytes) -> list[bytes] | None:
     found: list[bytes] = []
     types: set[bytes] = set()
     shared = False
-    for number, at in enumerate(_places(name, code)):
+    for number, at in enumerate(places(code, name)):
         before = code[max(at - 80, 0) : at].rstrip()
         match = _AFTER.match(code, at + len(name), at + len(name) + _FAR)
         assert match is not None
@@ -136,7 +136,7 @@ def _sources(name: bytes, code: bytes) -> list[bytes] | None:
         elif declared:
             if loop is not None and _IN_LOOP.search(before) is not None:
                 found.append(loop)
-            elif end != b";" and (end != b")" or _IN_MAIN.search(before) is None or len([*_places(b"main", code)]) > 1):
+            elif end != b";" and (end != b")" or _IN_MAIN.search(before) is None or len([*places(code, b"main")]) > 1):
                 return None
         else:
             # whoever else gets hold of an array or list may change it
@@ -150,14 +150,3 @@ def _of_lambdas(code: bytes) -> frozenset[bytes]:
     """Names of what lambdas are given and patterns take apart, where these stand in parentheses."""
     parts = [part.rstrip() for part in code.split(b"->")[:-1]]
     return set_of_words(b" ".join([part[part.rfind(b"(") :] for part in parts if part.endswith(b")")]))
-
-
-def _places(name: bytes, code: bytes) -> Iterator[int]:
-    at = code.find(name)
-    while at >= 0:
-        end = at + len(name)
-        if not code[end : end + 1].isalnum() and not (
-            code[at - 1 : at].isalnum() or b"_" in (code[end : end + 1], code[at - 1 : at])
-        ):
-            yield at
-        at = code.find(name, end)

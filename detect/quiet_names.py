@@ -16,11 +16,11 @@ _BALANCED = re.compile(rb"\([^()]*\)")
 
 
 def places(code: bytes, word: bytes) -> Iterator[int]:
-    """Where a word stands; the code neither begins nor ends with it."""
+    """Where a word stands."""
     start = code.find(word)
     while start >= 0:
         end = start + len(word)
-        if code[start - 1] not in _LETTERS and code[end] not in _LETTERS:
+        if (not start or code[start - 1] not in _LETTERS) and (end == len(code) or code[end] not in _LETTERS):
             yield start
         start = code.find(word, end)
 

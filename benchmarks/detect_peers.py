@@ -92,19 +92,15 @@ def patterns_like(rules: Sequence[Rule]) -> list[tuple[str, list[str]]]:
     return found
 
 
-def _parts(condition: Condition) -> tuple[Condition, ...]:
-    return (*(condition.any or ()), *(condition.all or ()), *(condition.none or ()))
-
-
 def _called(condition: Condition) -> Iterator[str]:
     if condition.call is not None:
         yield from condition.call.name
-    for part in _parts(condition):
+    for part in condition.parts:
         yield from _called(part)
 
 
 def _has(condition: Condition, key: str) -> bool:
-    return getattr(condition, key) is not None or any(_has(part, key) for part in _parts(condition))
+    return getattr(condition, key) is not None or any(_has(part, key) for part in condition.parts)
 
 
 def ast_grep_seconds(actions: Sequence[Action], rules: Sequence[Rule], rounds: int) -> list[float]:

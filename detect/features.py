@@ -55,7 +55,7 @@ def needs_of(condition: Condition) -> list[Need]:
         return [_said(one_of(condition.contains))]
     if condition.path is not None:
         return _path_needs(condition.path)
-    features = _leaf_features(condition)
+    features = leaf_features(condition)
     return [Need(features)] if features else []
 
 
@@ -67,7 +67,8 @@ def _one_of(ways: list[list[Need]]) -> list[Need]:
     return [_either([min(needs, key=_rank) for needs in ways])]
 
 
-def _leaf_features(condition: Condition) -> frozenset[Feature]:
+def leaf_features(condition: Condition) -> frozenset[Feature]:
+    """One of these a condition needs that is about a single kind of fact, paths left out."""
     if (command := condition.command) is not None:
         own = [("command", OWN)] if command.task_program else []
         return frozenset([*(("command", name) for name in command.name), *own])
@@ -184,9 +185,10 @@ class Index:
                 self._always.append(number)
             # a look-up costs a tenth of a look into the text: pieces come last, most are never looked for
             self._rest.append(sorted(needs, key=lambda need: bool(need.pieces)))
-        self._asked: dict[str, set[str | bytes]] = {}
+        self.asked: dict[str, set[str | bytes]] = {}
+        """The values of each kind that any condition asks for."""
         for kind, value in features:
-            self._asked.setdefault(kind, set()).add(value)
+            self.asked.setdefault(kind, set()).add(value)
 
     def where(self, met: Set[Feature], known: Set[str]) -> Index:
         """The index for actions that have `met`, and no other features of the `known` kinds."""
@@ -197,11 +199,6 @@ class Index:
         narrowed = Index(())
         narrowed._fill(every)
         return narrowed
-
-    @property
-    def asked(self) -> Mapping[str, Set[str | bytes]]:
-        """The values of each kind that any condition asks for."""
-        return self._asked
 
     def candidates(
         self,
@@ -215,7 +212,7 @@ class Index:
 
         `more` and `paths` are features, and what paths say, that the action may have besides its facts.
         """
-        has = _Has(facts, by_kind, task, self._asked)
+        has = _Has(facts, by_kind, task, self.asked)
         has.features.update(more)
         has.add_paths(paths)
         numbers = {*self._always}

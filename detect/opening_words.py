@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 
-def _words(*texts: str) -> frozenset[bytes]:
+def names(*texts: str) -> frozenset[bytes]:
+    """The names in some texts, between blanks."""
     return frozenset(word for text in texts for word in text.encode().split())
 
 
@@ -44,16 +45,16 @@ _C_NETWORK = """
 """
 
 REACHING: dict[str, frozenset[bytes]] = {
-    "c": _words(_C_LINKED, _C_FILES, _C_PROGRAMS, _C_NETWORK),
+    "c": names(_C_LINKED, _C_FILES, _C_PROGRAMS, _C_NETWORK),
     "go": frozenset(),
-    "rust": _words(
+    "rust": names(
         """
         OpenOptions Command unsafe extern libc net os macro_rules proc_macro current_dir set_current_dir
         temp_dir current_exe home_dir split_paths join_paths read_dir asm global_asm naked_asm link_section no_mangle
         export_name link_name linkage
         """
     ),
-    "java": _words(
+    "java": names(
         """
         RandomAccessFile Runtime forName invoke URL URI getClass Class Formatter ServiceLoader
         ResourceBundle ClassLoader Socket ServerSocket DatagramSocket SSLSocket InetAddress ObjectInputStream native
@@ -64,7 +65,7 @@ REACHING: dict[str, frozenset[bytes]] = {
         StackWalker MethodHandles Lookup Unsafe
         """
     ),
-    "python": _words(
+    "python": names(
         # what looks up names, and what is run or read by name
         """
         execfile getattr setattr delattr globals locals vars modules mro breakpoint breakpointhook
@@ -96,7 +97,7 @@ REACHING: dict[str, frozenset[bytes]] = {
 REACHING["cpp"] = REACHING["c"]
 """Words of which code needs one to get at something, or one of the signs in `detect.opening`."""
 
-C_KNOWN = _words(
+C_KNOWN = names(
     # the language, and types that values are made into
     """
     if for while switch return sizeof do else case defined main alignof typeof _Alignof _Static_assert static_assert int
@@ -148,7 +149,7 @@ GO_IMPORTS = (
     "|binary|csv|hex|json)|errors|flag|fmt|hash(?:/\\w+)?|io|iter|log|maps|math(?:/\\w+)?|os|path|regexp|slices|sort"
     "|strconv|strings|sync(?:/atomic)?|text/(?:tabwriter|scanner)|time|unicode(?:/utf8|/utf16)?"
 )
-GO_KNOWN = _words(
+GO_KNOWN = names(
     """
     append cap clear close complex copy delete imag len make max min new panic print println real recover string int
     int8 int16 int32 int64 uint uint8 uint16 uint32 uint64 uintptr byte rune float32 float64 complex64 complex128 bool
@@ -156,7 +157,7 @@ GO_KNOWN = _words(
     """
 )
 
-RUST_KNOWN = _words(
+RUST_KNOWN = names(
     """
     std core alloc self super crate io env process fmt str char mem cmp iter collections vec string ops hash rc cell
     borrow num convert time thread sync ptr slice array option result any error ascii default marker prelude i8 i16 i32
@@ -164,7 +165,7 @@ RUST_KNOWN = _words(
     """
 )
 
-JAVA_KNOWN = _words(
+JAVA_KNOWN = names(
     # java.lang
     """
     System String StringBuilder StringBuffer Math StrictMath Integer Long Short Byte Character Boolean Double Float

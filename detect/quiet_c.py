@@ -9,14 +9,10 @@ from __future__ import annotations
 
 import re
 
+from detect.opening_words import names
 from detect.quiet_names import MAX_PLACES, closing, last_word, parts, places, unclosed, without_brackets
 
-
-def _words(text: str) -> frozenset[bytes]:
-    return frozenset(word.encode() for word in text.split())
-
-
-_LIBRARY = _words(
+_LIBRARY = names(
     "accept accept4 acct addmntent addseverity adjtime adjtimex aio_cancel aio_error aio_fsync aio_init"
     " aio_read aio_return aio_suspend aio_write alarm alias arch_prctl argp_help argp_parse argp_usage auto"
     " backtrace backtrace_symbols backtrace_symbols_fd bdflush bind bind_textdomain_codeset bindresvport"
@@ -97,7 +93,7 @@ DENIED = frozenset(name + suffix for name in _LIBRARY for suffix in (b"", b"64",
 """Words that no quiet code has: all of the library that could do more, and ways to have a function that is no other."""
 _MAX_BEFORE = 400
 """How much stands before a variable in brackets within one statement, at most: each bracket is looked into."""
-_READERS = _words(
+_READERS = names(
     "atof atoi atol atoll fopen fprintf fputs freopen fstat isalnum isalpha isdigit islower isprint ispunct isspace"
     " isupper lstat open perror printf puts stat strcasecmp strcmp strcspn strlen strncasecmp strncmp strspn strtod"
     " strtof strtoimax strtol strtold strtoll strtoul strtoull strtoumax tolower toupper warn warnx err errx"
@@ -110,7 +106,7 @@ _MAIN = re.compile(rb"main(?<!\wmain)\s*\(\s*int\s+\w+\s*,\s*char\s*\*\s*(?:\*\s
 _FUNCTION = re.compile(rb"\n[A-Za-z_][\w *]*?(\w+) ?\(([^;{}()]*)\)\s*\{")
 _WAY = re.compile(rb"(?:,|, | ,)O_RDONLY\s*\)")
 _MACRO = re.compile(rb"#[ \t]*(?:define|undef)\s+(\w+)")
-_FIXED = _READERS | _words(
+_FIXED = _READERS | names(
     "NULL O_RDONLY case char const do else for getopt getopt_long if int main optarg return static stdin struct"
     " switch void while"
 )

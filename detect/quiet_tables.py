@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from detect import quiet_c, quiet_go, quiet_java, quiet_rust
 from detect.opening import Way, ways
-from detect.opening_words import REACHING
+from detect.opening_words import REACHING, names
 
 
 class Letters(NamedTuple):
@@ -67,10 +67,6 @@ class Dialect(NamedTuple):
     """An import, whose group is the names of modules that the code has then."""
     members: Mapping[bytes, tuple[re.Pattern[bytes], ...]] = MappingProxyType({})
     """By module, what no quiet code does that has imported it."""
-
-
-def _words(text: str) -> frozenset[bytes]:
-    return frozenset(word.encode() for word in text.split())
 
 
 def _one_of(*ways: str) -> re.Pattern[bytes]:
@@ -133,7 +129,7 @@ _C = Dialect(
         rf"stat(?:(?<!\wstat)|(?<=\W[fl]stat))\s*\(\s*{_C_NAME}\s*,\s*&?\w+\s*\)",
         r"struct\s+stat\s+\w+\s*;",
     ),
-    spelling=_words("strftime"),
+    spelling=names("strftime"),
     says_letters=_one_of(_SLASH, r"%[-+ #0-9.*$hljztL]*n"),
     letters=ways("", *_SLASH_NUMBER),
     names_are_given=quiet_c.names_are_given,
@@ -148,7 +144,7 @@ _GO_IMPORTS = [
 _GO = Dialect(
     tokens=_one_of(_COMMENT, _DOUBLE, r"`[^`]*`|'(?:[^'\\\n]|\\(?:[0-7]{3}|x\w\w|u\w{4}|U\w{8}|[^\n]))'", _QUOTE),
     free={f'"{name}"'.encode(): f'"{name or "-"}"'.encode() for name in (*_GO_IMPORTS, "-", "")},
-    denied=_words("Chdir Chmod Chown Fd LoadLocation ReadDir Readdir Readdirnames Setenv SyscallConn Truncate WriteAt"),
+    denied=names("Chdir Chmod Chown Fd LoadLocation ReadDir Readdir Readdirnames Setenv SyscallConn Truncate WriteAt"),
     says=_one_of(_SCRIPT),
     remarks=_one_of(r"go:", r"\+build", r"#cgo", r"#[ \t]*include", r"export "),
     allowed=_one_of(
@@ -185,7 +181,7 @@ _RUST = Dialect(
     ),
     free={},
     denied=REACHING["rust"]
-    | _words(
+    | names(
         "asm canonicalize current_dir current_exe from_raw_fd global_asm home_dir include_bytes include_str link_name"
         " link_section naked no_mangle path read_dir read_link remove_var set_current_dir set_len set_modified"
         " set_permissions set_times set_var split_paths temp_dir transmute"
@@ -209,7 +205,7 @@ _RUST = Dialect(
         rf"File(?:(?<!\wFile)|(?<=fs::File))::open\(\s*{_RUST_NAME}\s*\)",
         rf"fs(?<!\wfs)::(?:read|read_to_string)\(\s*{_RUST_NAME}\s*\)",
     ),
-    spelling=_words("join_paths MAIN_SEPARATOR MAIN_SEPARATOR_STR"),
+    spelling=names("join_paths MAIN_SEPARATOR MAIN_SEPARATOR_STR"),
     says_letters=_one_of(_SLASH, r"\\[uU]\{[0_]*2_*[fF]", r":[^{}\"]*\?\}"),
     letters=ways("", ("from_utf8", rb"[=(&!,]\s*\[\s*\w*\"*\w*\s*[+,]"), *_SLASH_NUMBER),
     imports=re.compile(""),
@@ -231,7 +227,7 @@ _JAVA = Dialect(
     ),
     free={},
     denied=REACHING["java"]
-    | _words(
+    | names(
         "awt ClassLoader com Compiler Console createNewFile defineClass deleteOnExit Desktop FileHandler Formatter"
         " getChannel getClassLoader getContextClassLoader getDeclaredField getDeclaredMethod getFD getMethod getModule"
         " getPackage getPackages getProperties getProperty getProtectionDomain getResource getResourceAsStream"
@@ -391,7 +387,7 @@ _PYTHON = Dialect(
         for name in ("utf-8", "utf8", "UTF-8", "ascii", "latin-1", "latin1", "iso-8859-1")
     },
     denied=(REACHING["python"] - {b"vars", b"types"})
-    | _words(
+    | names(
         "ABCMeta _evaluate ag_code asyncio atexit attrgetter bltns breakpoint builtins codecs convert_arg_line_to_args"
         " copyreg copyright cr_code credits ctypes dbm delattr detach doctest faulthandler fcntl fileinput Formatter"
         " ForwardRef fromfile_prefix_chars ftplib get_field get_type_hints http imaplib importlib inspect io license"
@@ -461,7 +457,7 @@ _PYTHON = Dialect(
         rf"(?:,\s*(?:encoding\s*=\s*(?:{_UTF}|None)|(?:errors|newline)\s*=\s*(?:\"\"|None)))*\s*,?\s*\)",
         rf"os(?<![\w.]os)\.path\.(?:exists|isfile|isdir|getsize)\(\s*{_PYTHON_NAME}\s*\)",
     ),
-    spelling=_words(
+    spelling=names(
         "a2b_base64 a2b_hex a2b_qp a2b_uu a85decode b16decode b32decode b32hexdecode b64decode b85decode chr"
         " decodebytes decompress fromhex lookup maketrans pack printable punctuation standard_b64decode"
         " strftime to_bytes tobytes translate unhexlify unpack urlsafe_b64decode"
@@ -471,7 +467,7 @@ _PYTHON = Dialect(
         "", ("bytes", rb"bytes(?<!\wbytes)\s*\(\s*[^)\s]"), ("bytearray", rb"bytearray(?<!\wbytearray)(?!\w|\(\))")
     ),
     sources=Letters(
-        _words("Fraction array base64 binascii bytearray datetime digest exc_info normalize randbytes zlib"),
+        names("Fraction array base64 binascii bytearray datetime digest exc_info normalize randbytes zlib"),
         ways(
             "",
             ("%", rb"%(?!(?:\(\w+\))?[-+ #0-9.*]*[sdifgxXeEGour%])"),

@@ -171,6 +171,11 @@ class Condition(Strict, frozen=True, kw_only=True):
         if len(given) != 1:
             raise ValueError(f"a condition needs exactly one key, this one has {given or 'none'}")
 
+    @property
+    def parts(self) -> tuple[Condition, ...]:
+        """The conditions that it is made of."""
+        return self.any or self.all or self.none or ()
+
 
 class Example(Strict, frozen=True, kw_only=True):
     """One action in a rule's tests: a script to `run`, or a `body` to `write` to a path.
@@ -266,7 +271,7 @@ def read_rule(file: Path, data: bytes) -> Rule:
 
 def _patterns(condition: Condition) -> list[str]:
     found = [condition.regex] if condition.regex is not None else []
-    for part in (*(condition.any or ()), *(condition.all or ()), *(condition.none or ())):
+    for part in condition.parts:
         found += _patterns(part)
     for leaf in (condition.path, condition.command, condition.call, condition.string, condition.table, condition.trait):
         if leaf is not None:

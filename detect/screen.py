@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from detect.conditions import Looking, test_of
 from detect.facts import Language, facts_of_text, language_of
-from detect.features import Feature, Index, features_of
+from detect.features import Feature, Index, features_of, leaf_features
 from detect.literals import clauses_of, words_of
 from detect.needs import Need, anchors
 from detect.quiet import may_import, texts
@@ -140,7 +140,7 @@ def _is_possible(condition: Condition) -> bool:
 
 def _in_paths(condition: Condition) -> Iterator[bytes]:
     """Words of paths that a condition asks for where it is about other files than the one that is written."""
-    for part in (*(condition.any or ()), *(condition.all or ()), *(condition.none or ())):
+    for part in condition.parts:
         yield from _in_paths(part)
     if (path := condition.path) is None or _is_exact(condition) or not path.match:
         return
@@ -179,18 +179,13 @@ def _may_hold(condition: Condition, languages: tuple[str, ...]) -> MayHold:
     if _is_exact(condition):
         test = test_of(condition, languages)
         return lambda looking, more: bool(test(looking))
-    if (call := condition.call) is not None:
-        features = [("call", name.removesuffix("*") if name.endswith(".*") else name) for name in call.name]
-        return _one_of(call.languages or languages, features)
-    if (imports := condition.imports) is not None:
-        features = [("import", name) for module in imports.module for name in (module, f"{module}.")]
-        return _one_of(imports.languages or languages, features)
+    if (named := condition.call or condition.imports) is not None:
+        return _one_of(named.languages or languages, leaf_features(condition))
     return lambda looking, more: condition.command is None
 
 
-def _one_of(languages: tuple[str, ...], features: Iterable[Feature]) -> MayHold:
-    """Whether a file in one of the languages (any, when there are none) may have one of the features."""
-    wanted = frozenset(features)
+def _one_of(languages: tuple[str, ...], wanted: frozenset[Feature]) -> MayHold:
+    """Whether a file in one of the languages (any, when there are none) may have one of the `wanted`."""
     if not languages:
         return lambda looking, more: not wanted.isdisjoint(more)
     return lambda looking, more: looking.facts.codes[0].language in languages and not wanted.isdisjoint(more)
@@ -198,9 +193,8 @@ def _one_of(languages: tuple[str, ...], features: Iterable[Feature]) -> MayHold:
 
 def _is_exact(condition: Condition) -> bool:
     """Whether the text of a quiet file alone tells if a condition holds."""
-    parts = condition.any or condition.all or condition.none
-    if parts is not None:
-        return all(map(_is_exact, parts))
+    if condition.parts:
+        return all(map(_is_exact, condition.parts))
     if condition.path is not None:
         return set(condition.path.access) <= {"write", "list", "run"} or _leads_out(condition.path)
     if condition.opaque is not None:

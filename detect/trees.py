@@ -60,7 +60,7 @@ def check_queries(rules: Iterable[Rule]) -> None:
 
 def _queries(condition: Condition) -> list[QueryCondition]:
     found = [condition.query] if condition.query is not None else []
-    for part in (*(condition.any or ()), *(condition.all or ()), *(condition.none or ())):
+    for part in condition.parts:
         found += _queries(part)
     return found
 
